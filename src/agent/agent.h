@@ -37,8 +37,8 @@ class Agent {
   ~Agent();
 
   void start();
-  // Waits until no more pods are bound to this node and kubelet has admitted those that are, but not
-  // longer than `drainTimeout`. Call it before leave(), from another thread while the loop runs.
+  // Waits until the extender binds no more pods to this node and kubelet has admitted all bound pods, but
+  // at most for Config::drain_timeout. Call it before leave(), from another thread while the loop runs.
   void drain();
   // Answers kubelet's calls in flight and then unregisters from kubelet. Call it from another
   // thread while the loop still runs: the loop answers the calls.

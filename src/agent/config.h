@@ -33,9 +33,9 @@ enum class StrategyKind { kEnv, kDevices, kCdi };
 struct Paths {
   std::string nvml_library;       // empty: found below the driver root, else by the dynamic linker
   std::string driver_root = "/";  // as the host sees it
-  std::string driver_root_here;   // as this process sees it; empty: the same
+  std::string driver_root_here;   // as this process sees it; empty: driver_root
   std::string dev_root = "/dev";  // as the host sees it
-  std::string dev_root_here;      // as this process sees it; empty: the same
+  std::string dev_root_here;      // as this process sees it; empty: dev_root
   std::string sysfs_root = "/sys";
   std::string proc_root = "/proc";
   std::string kubelet_dir = "/var/lib/kubelet";
@@ -80,8 +80,8 @@ struct Config {
   MemoryRules memory;
   std::chrono::milliseconds sample_every{10'000};  // how often GPU use is sampled
 
-  // How long the agent waits, before it ends, for the extender to stop binding pods to the node. 0:
-  // not at all.
+  // How long the agent waits, before it ends, for the extender to stop binding pods to the node. If 0,
+  // the agent does not wait.
   std::chrono::milliseconds drain_timeout{10'000};
 
   Paths paths;

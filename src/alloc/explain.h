@@ -28,15 +28,15 @@ struct Explanation {
   // For a request of whole GPUs: how many GPUs are free, and how many more are needed.
   unsigned free_gpus = 0;
   unsigned short_gpus = 0;
-  // The request would fit if all of these pods ended. For a share of one GPU, no single pod that
-  // would suffice holds less. Otherwise the list is short, but not always the shortest. It is empty
-  // if the request would not fit even without any pods on the node.
+  // The request would fit if all of these pods ended. If one pod suffices for a share of one GPU,
+  // the list has only the smallest such pod. Otherwise the list is short, but not always the
+  // shortest. It is empty if the request would not fit even without any pods on the node.
   std::vector<PodHolding> blockers;
   // All of the above as one phrase for people.
   std::string text;
 };
 
-// Explains why the request does not fit on the node. The reason is kFits if it does fit.
+// Explains why the request does not fit on the node. The reason is kFits if the request fits.
 Explanation explain(const Ledger& ledger, Placer& placer, const Request& request, NodeId node);
 
 // Free GPU capacity of the cluster, for the last line of `tessera why`.

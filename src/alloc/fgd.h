@@ -80,8 +80,8 @@ class Fgd {
   };
 
   // Chooses `gpus` different GPUs from the allowed GPUs `may`, with `units` on each. Among equally
-  // good GPUs prefers the least free memory, then the lowest slot. Returns nullopt if fewer GPUs
-  // have room. Does not check CPU.
+  // good GPUs prefers the least free memory, then the lowest slot. Returns nullopt if fewer than
+  // `gpus` GPUs have room. Does not check CPU.
   [[nodiscard]] std::optional<Choice> choose_share(const FgdNode& node, topology::GpuMask may,
                                                    std::uint32_t units, unsigned gpus,
                                                    std::int64_t cpu_milli) const;

@@ -142,16 +142,16 @@ class Ledger {
 
   // Add, replace or remove a node or pod, as the watches report it. Nodes and pods may arrive in
   // any order and repeatedly. A node whose inventory cannot be read is fenced: it takes no GPU
-  // pods, but its pods are kept. problems() reports it.
+  // pods, but its pods are kept. problems() reports such nodes.
   //
   // The tables for the topology of a machine with more than kQuickGpus GPUs take milliseconds. With
-  // kRefuse, a node with such a topology that no other node has changes nothing; returns false.
+  // kRefuse, upsert_node() changes nothing and returns false if it would have to build such tables.
   enum class NewTables : std::uint8_t { kBuild, kRefuse };
   static constexpr unsigned kQuickGpus = 8;
   bool upsert_node(const NodeSpec& node, NewTables tables = NewTables::kBuild);
   void remove_node(std::string_view name);
-  // Fences or opens a node whose agent is known to run or not to run. Does nothing if the node does
-  // not exist. upsert_node() keeps this state; remove_node() resets it.
+  // Fences a node whose agent is down, and reopens it when the agent is no longer down. Does
+  // nothing if the node does not exist. upsert_node() keeps this state; remove_node() resets it.
   void set_agent_down(std::string_view node, bool down);
   // A pod that is not bound, or that has ended (occupies() in pod.h), holds nothing. Upserting an
   // unbound pod does not change its hold. A pod on an unknown node is kept until that node appears.
@@ -240,14 +240,14 @@ class Ledger {
     bool started = false;      // has_started(), now or in an earlier update
     bool decided = false;      // the shares are valid
     bool on_only_gpu = false;  // undecided, but its node has one GPU: holds all it requests there
-    bool unrecorded = false;   // has started, and which GPUs of its node it has is not known
+    bool unrecorded = false;   // has started, and it is not known which GPUs of its node it has
     std::uint32_t units = 0;
     std::uint32_t core_percent = 0;
     std::uint32_t whole = 0;
     NodeUse node_use;
     std::vector<HeldShare> shares;  // of its last valid record
-    // The shares of the first record, if the record was replaced after the pod had started. Then
-    // the pod holds the larger of both. Usually empty.
+    // The shares of the first record, if the record was replaced after the pod had started. The pod
+    // then holds the larger of the two amounts on each GPU. Usually empty.
     std::vector<HeldShare> kept;
     std::optional<ProblemKind> record_problem;  // problem of the record itself, on any node
     std::optional<ProblemKind> problem;         // record_problem, or a problem with the node's GPUs
@@ -314,7 +314,7 @@ class Ledger {
   void open_or_fence(NodeId id);
   void check_capacity(NodeId id, const NodeSpec& spec);
   void check_overcommitment(NodeId id);
-  // use_model() counts one more GPU with this model; drop_models() counts these GPUs no longer.
+  // use_model() counts one more GPU with this model; drop_models() stops counting these GPUs.
   ModelId use_model(const std::string& name);
   void drop_models(std::span<const LedgerGpu> gpus);
   void use_topology(const topology::Topology& topology, NodeStates::Layout& layout);
@@ -368,7 +368,7 @@ class Ledger {
   std::vector<PodId> unused_pods_;
   std::unordered_map<std::string_view, PodId> by_uid_;
 
-  // Error texts of invalid records; for kChangedRecord, what happened to it. Few pods have one.
+  // Error texts of invalid records; for kChangedRecord, what happened to the record. Few pods have one.
   std::unordered_map<PodId, std::string> record_faults_;
   std::array<std::size_t, kProblemKinds> problem_counts_{};
   std::array<std::uint64_t, kProblemKinds> problem_totals_{};

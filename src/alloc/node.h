@@ -1,6 +1,6 @@
 // alloc/node.h
 //
-// The fields of a Node that the ledger reads. Decoders of nodes fill it and drop the rest.
+// The fields of a Node that the ledger reads. Decoders of nodes fill a NodeSpec and drop all other fields.
 #pragma once
 
 #include <algorithm>

@@ -103,7 +103,7 @@ class NodeStates {
   NodeId add();
   // Removes a node; its id may be used again.
   void remove(NodeId id);
-  // Replaces the GPUs of the node; all are without load. Keeps CPU and memory.
+  // Replaces the GPUs of the node; the new GPUs have no load. Keeps CPU and memory.
   void set_layout(NodeId id, Layout layout);
   void set_fence(NodeId id, Fence fence);
   void set_capacity(NodeId id, std::int64_t cpu_milli, std::int64_t memory_bytes);

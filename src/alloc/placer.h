@@ -85,7 +85,7 @@ class Placer {
   // Returns whether the request would fit if the pods `uids` were gone. UIDs that the ledger does
   // not know, or that hold nothing on this node, are ignored. If `check_cpu_and_memory` is true,
   // also checks CPU and memory, whatever Options::check_cpu_and_memory is. A caller that asks many
-  // such questions passes one budget for all of them. If it ends, the answer is "no".
+  // such questions passes one budget for all of them. If the budget is used up, the result is false.
   [[nodiscard]] bool fits_without(const Request& request, NodeId node, std::span<const std::string_view> uids,
                                   SearchBudget& budget, bool check_cpu_and_memory = false);
 

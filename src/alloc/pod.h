@@ -1,6 +1,6 @@
 // alloc/pod.h
 //
-// The fields of a Pod that Tessera reads. Decoders of pods fill it and drop the rest.
+// The fields of a Pod that Tessera reads. Decoders of pods fill a PodSpec and drop all other fields.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,7 @@ struct PodSpec {
   std::int64_t overhead_memory_bytes = 0;
 
   // `annotations` has only the annotations that key::is_pod_annotation accepts. The key
-  // ResourceNames::count() is kept as well: in `annotations` or in `labels`, as it is on the pod.
+  // ResourceNames::count() is kept as well: in `annotations` or in `labels`, wherever the pod has it.
   Annotations annotations;
   Annotations labels;
 };

@@ -35,7 +35,7 @@ struct Problem {
   ProblemKind kind{};
   std::string node;
   std::string pod;   // "namespace/name"; empty for a problem of the node
-  std::string text;  // a sentence that names everything, and what to do
+  std::string text;  // a sentence that says what is wrong, where, and what to do
   std::string uid;   // of the pod
 
   friend bool operator==(const Problem&, const Problem&) = default;

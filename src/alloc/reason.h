@@ -29,7 +29,7 @@ enum class Reason : std::uint8_t {
   kOriginalTopologyPlugin,  // the original topology plugin on the node cannot serve the request
   kNoMps,
   kNoSuchModel,   // the pod's annotations allow no GPU of the node
-  kGpusTooSmall,  // too few GPUs have that much memory, free or not
+  kGpusTooSmall,  // too few GPUs have as much memory as requested, free or not
   kTooFewGpus,
   kUnhealthy,  // the healthy GPUs would not suffice even without any pods
   kNoGpuWithEnoughFree,

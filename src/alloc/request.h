@@ -57,7 +57,7 @@ struct NodeUse {
 };
 
 // The GPU limits of a pod's containers, which cannot change after the pod was created. Records are
-// checked against it.
+// checked against these limits.
 struct GpuRequest {
   // The most units of one container: 16 TiB if a unit is 1 MiB.
   static constexpr std::uint32_t kMostUnits = 1U << 24U;
@@ -137,7 +137,7 @@ struct Request {
   // `shape.share` and `shape.whole` whole GPUs.
   static Request of_shape(const Shape& shape);
 
-  // Returns the bytes of the names in its lists, with the memory to keep them.
+  // Returns the memory of the lists of models and UUIDs, in bytes.
   [[nodiscard]] std::size_t list_bytes() const;
   // Whether several containers share GPUs and their GPUs are chosen separately.
   [[nodiscard]] bool has_several_parts() const;
@@ -152,8 +152,8 @@ struct Request {
 // Returns whether `model` contains the words of `wanted` in sequence, ignoring case. Space, '-' and
 // '_' separate words: "A100" matches "NVIDIA A100-SXM4-80GB", "A10" does not.
 bool model_matches(std::string_view model, std::string_view wanted);
-// Do the same in two steps, for many comparisons of the same names. model_words() returns the words
-// in lower case, separated by spaces: " nvidia a100 sxm4 80gb ".
+// Do the same as model_matches() in two steps, for many comparisons of the same names.
+// model_words() returns the words in lower case, separated by spaces: " nvidia a100 sxm4 80gb ".
 std::string model_words(std::string_view name);
 bool words_match(std::string_view words_of_model, std::string_view wanted_words);
 

@@ -3,7 +3,7 @@
 // Limits the search for the GPUs of a pod whose containers are placed separately.
 //
 //   SearchBudget budget;                                     // one for all nodes of a call
-//   placer.fits_without(request, node, uids, budget)         // "no" if the budget ends
+//   placer.fits_without(request, node, uids, budget)         // "no" if the budget is used up
 //   budget.ever_ended()                                      // then "no" may be wrong
 #pragma once
 
@@ -33,8 +33,8 @@ class SearchBudget {
   // Ends the search on this node without a result.
   void end() { ended_ = ever_ended_ = true; }
 
-  // Whether the search ended early, so that it may have missed a choice: on the last node, and on
-  // any node.
+  // Return whether the search ended early, so that it may have missed a choice: ended() on the
+  // current node, ever_ended() on any node so far.
   [[nodiscard]] bool ended() const { return ended_; }
   [[nodiscard]] bool ever_ended() const { return ever_ended_; }
   [[nodiscard]] unsigned left() const { return left_; }

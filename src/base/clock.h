@@ -45,8 +45,8 @@ class ManualClock final : public Clock {
   Wall wall_;
 };
 
-// Formats a time as Kubernetes' MicroTime: "2026-11-15T23:02:44.123456Z", always UTC and six
-// digits.
+// Formats a time as Kubernetes' MicroTime: "2026-11-15T23:02:44.123456Z", always UTC, with six
+// fractional digits.
 std::string rfc3339_micros(Clock::Wall time);
 
 // Formats a time as Kubernetes' Time: "2026-11-15T23:02:44Z".

@@ -16,7 +16,7 @@ namespace tessera {
 // /sys, where files report a size of 0.
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes = 64U << 20U);
 
-// Replaces the file atomically: readers see either the old or the new contents, also after a crash.
+// Replaces the file atomically: readers see either the old or the new contents, even after a crash.
 // The file gets the permissions `mode`. On failure the old file stays.
 Status write_file(const std::string& path, std::string_view bytes, unsigned mode = 0644);
 

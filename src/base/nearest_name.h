@@ -4,7 +4,7 @@
 //
 //   nearest_name("gpumem", {"gpu", "gpu-mem", "gpu-count"})   // "gpu-mem"
 //
-// Pure, and bounded for hostile input: a word that is longer than kMostNameBytes has no suggestion.
+// Pure, and bounded for hostile input: a word that is longer than kMostNameBytes gets no suggestion.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ inline constexpr std::size_t kMostNameBytes = 64;
 // letters of the longer word, or more than 3. The result points into `known`.
 //
 // Compare only the part of a name that may be misspelt: in names with a long common prefix, three
-// edits can be the whole rest.
+// edits can replace everything after the prefix.
 std::optional<std::string_view> nearest_name(std::string_view word, std::span<const std::string_view> known);
 
 // Returns "; did you mean binpack?" for the end of an error message, or "" without a suggestion.

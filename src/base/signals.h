@@ -23,7 +23,7 @@ namespace tessera {
 class SignalWatch {
  public:
   // Blocks `signals` for this thread and the threads it starts later. Also ignores SIGPIPE, so that
-  // writing to a closed connection is an error of write(2) and does not end the process.
+  // write(2) to a closed connection returns an error instead of ending the process.
   static Result<SignalWatch> create(std::initializer_list<int> signals);
 
   SignalWatch(SignalWatch&&) noexcept = default;

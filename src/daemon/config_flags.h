@@ -1,7 +1,7 @@
 // daemon/config_flags.h
 //
-// The command line of a daemon: --config FILE, --check-config, and one flag for each setting that
-// has one.
+// The command line of a daemon: --config FILE, --check-config, and flags that set single settings of the
+// configuration.
 //
 //   constexpr ConfigFlag kFlags[] = {{"--unit", "unit: {}", "..."}};
 //   CLI::App app("...", "tessera-agent");

@@ -2,7 +2,7 @@
 //
 // One value of a YAML configuration file, together with its path in the file ("log.level"). The
 // functions check that every key is known and set once, and report mistakes with file, line and
-// column. Includes yaml-cpp, so include it only in .cc files.
+// column. Includes yaml-cpp, so include this header only in .cc files.
 //
 //   return read_settings(yaml, "agent.yaml", [&](const YamlSetting& root) {
 //     return root.mapping({{"unit", parsed_into(config.unit, alloc::Unit::parse)},
@@ -91,8 +91,8 @@ YamlSetting::Reader boolean_into(bool& value);
 // Returns a reader of the mapping {level: ..., format: ...}.
 YamlSetting::Reader log_into(log::Options& options);
 
-// Reads a whole document. `name` is the file or flag that error messages name. A syntax error names
-// line and column, too.
+// Reads a whole document. `name` is the file or flag that error messages name. A syntax error also
+// names line and column.
 Status read_settings(std::string_view yaml, const std::string& name, const YamlSetting::Reader& read);
 
 // The place of each setting, by its path: "policies.shared" -> "f.yaml:3:3". For errors that are

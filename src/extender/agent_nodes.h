@@ -7,8 +7,8 @@
 //   nodes.start();
 //   agents.missing_nodes(nodes.names());
 //
-// Nodes that run the device plugin of the original have the same label, and do not count. On the
-// event loop's thread.
+// Nodes that run the device plugin of the original have the same label, and do not count. Used only
+// on the event loop's thread.
 #pragma once
 
 #include <set>

@@ -10,7 +10,7 @@
 //   agents.start();
 //
 // A node without any agent pod is fenced only if it had one before: the agent may also run outside
-// of Kubernetes. On the event loop's thread.
+// of Kubernetes. Used only on the event loop's thread.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@
 //     first asks the API server. If a restore of etcd has undone the bind, the pod is bound again.
 //   - No write outlives the time for which this replica may bind (leadership.h).
 //
-// On the event loop's thread.
+// Used only on the event loop's thread.
 #pragma once
 
 #include <chrono>

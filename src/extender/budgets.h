@@ -1,8 +1,8 @@
 // extender/budgets.h
 //
 // The PodDisruptionBudgets of the cluster, and the labels of GPU pods. A budget selects its pods by
-// these labels. Watches (watch_sinks.h) update this object, and preempt reads it. On the event
-// loop's thread.
+// these labels. Watches (watch_sinks.h) update this object, and preempt reads it. Used only on the
+// event loop's thread.
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>

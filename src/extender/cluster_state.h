@@ -3,8 +3,8 @@
 // Everything that the extender knows about the cluster: the ledger, requests of unbound pods,
 // priorities, disruption budgets.
 //
-// Watches (watch_sinks.h) and binds update it. Filter, prioritize and preempt read it. On the event
-// loop's thread.
+// Watches (watch_sinks.h) and binds update it. Filter, prioritize and preempt read it. Used only on
+// the event loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -72,16 +72,16 @@ class ClusterState {
   // "" for none. The list is used only for nodes that run the device plugin of the original.
   void keep_unhealthy(const std::string& node, std::string gpus);
 
-  // Stores the state of the agent of a node, and fences the node unless the agent is ready. A node
-  // may be reported before it is known. A node that is removed and added again stays fenced while
-  // its agent is kDown; kGone is forgotten with the node.
+  // Stores the state of the agent of a node, and fences the node unless the agent is ready. The
+  // state may arrive before the node is known. A node that is removed and added again stays fenced
+  // while its agent is kDown; kGone is forgotten with the node.
   void keep_agent(const std::string& node, AgentState agent);
 
   // The nodes whose agent is shutting down and waits for the extender's acknowledgement: node name
   // -> value of tessera.io/draining.
   [[nodiscard]] const std::map<std::string, std::string, std::less<>>& draining() const { return draining_; }
 
-  // Ends a round (see keep_node). Call it periodically. Returns the nodes that had to wait for it.
+  // Ends a round (see keep_node): stores the delayed nodes and returns their names. Call it periodically.
   std::vector<std::string> end_round();
   // How many changes of nodes had to wait for the end of a round so far.
   [[nodiscard]] std::uint64_t delayed_changes() const { return delayed_changes_; }
@@ -165,7 +165,7 @@ class ClusterState {
   std::map<std::string, std::string, std::less<>> draining_;
   std::function<void()> on_original_nodes_;
   std::set<std::string, std::less<>> got_tables_;                // nodes, in this round
-  std::map<std::string, alloc::NodeSpec, std::less<>> delayed_;  // nodes that wait for the next one
+  std::map<std::string, alloc::NodeSpec, std::less<>> delayed_;  // nodes to store at the end of the round
   std::uint64_t delayed_changes_ = 0;
   Budgets budgets_;
   std::uint64_t policy_changes_ = 0;

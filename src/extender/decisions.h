@@ -1,8 +1,8 @@
 // extender/decisions.h
 //
 // Computes the responses of filter, prioritize and preempt from the ClusterState alone. Each call
-// appends the JSON of its response to `out`. Nothing here blocks or changes the ClusterState. On
-// the event loop's thread.
+// appends the JSON of its response to `out`. Nothing here blocks or changes the ClusterState. Used
+// only on the event loop's thread.
 #pragma once
 
 #include <array>

@@ -10,7 +10,7 @@
 //   DrainAck acks(context, binder, [&] { return leadership.may_bind(); });
 //   acks.start();
 //
-// On the event loop's thread.
+// Used only on the event loop's thread.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 // the Lease, and when it continues after it was stopped (SIGSTOP, a paused virtual machine). In
 // these cases this replica lists the pods again before its next bind.
 //
-// On the event loop's thread.
+// Used only on the event loop's thread.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ namespace tessera::extender {
 
 class Freshness {
  public:
-  // A process that did not run for longer than this counts as stopped.
+  // A process counts as stopped if it was paused for longer than this.
   static constexpr std::chrono::seconds kLongestPause{3};
 
   // All arguments must outlive this object.

@@ -4,7 +4,7 @@
 // of kube-scheduler over all pods with the label, so only one pod may have it. A leader that died
 // cannot remove its own label, so the next leader removes it.
 //
-// On the event loop's thread.
+// Used only on the event loop's thread.
 #pragma once
 
 #include <string>
@@ -23,13 +23,13 @@ class LeaderLabel {
   LeaderLabel(const LeaderLabel&) = delete;
   LeaderLabel& operator=(const LeaderLabel&) = delete;
 
-  // If `leading`, sets the label on the own pod and removes it from all others in the namespace.
-  // Otherwise, removes the label from the own pod. Retries the write to the own pod until it
-  // succeeds.
+  // If `leading`, sets the label on this replica's pod and removes it from all other pods in the
+  // namespace. Otherwise, removes the label from this replica's pod. Retries the write to this pod
+  // until it succeeds.
   void set(bool leading);
 
  private:
-  void write_own();  // sets or removes the label of the own pod
+  void write_own();  // sets or removes the label of this replica's pod
   void list_others();
   void remove_from(const std::string& pod);
 

@@ -8,7 +8,7 @@
 //
 // In all cases, a replica that starts to lead must list the pods before it binds (freshness.h).
 //
-// On the event loop's thread.
+// Used only on the event loop's thread.
 #pragma once
 
 #include <chrono>

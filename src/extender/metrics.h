@@ -2,7 +2,7 @@
 //
 // The metrics that the extender counts when something happens. readings.h has the metrics that it
 // reads from the ledger and other parts when /metrics is requested. docs/reference.md lists every
-// name. On the event loop's thread.
+// name. Used only on the event loop's thread.
 #pragma once
 
 #include <chrono>

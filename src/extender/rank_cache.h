@@ -29,7 +29,7 @@ class RankCache {
   // Ranks all nodes of the ledger. Valid until the next call.
   NodeRanks ranks_of(const alloc::Ledger& ledger, alloc::Placer& placer, const alloc::Request& request);
 
-  // Removes all cached ranks. Call it when the placer was replaced.
+  // Removes all cached ranks. Call it when the placer has been replaced.
   void clear() { entries_.clear(); }
 
  private:

@@ -42,9 +42,9 @@ std::string scheduler_config(const Config& config, const std::string& url,
 // Sets percentageOfNodesToScore and the kubeconfig if `existing` does not set them. If a kubeconfig
 // is needed and neither the caller nor `existing` names one, adds a remark to the result.
 //
-// Returns kInvalid if `existing` is neither a KubeSchedulerConfiguration nor a Policy. Returns kConflict if another
-// extender already binds pods or manages one of our resources, because kube-scheduler allows only
-// one such extender.
+// Returns kInvalid if `existing` is neither a KubeSchedulerConfiguration nor a Policy. Returns
+// kConflict if another extender already binds pods or manages one of our resources, because
+// kube-scheduler allows only one such extender.
 Result<SchedulerConfig> merge_scheduler_config(const Config& config, const std::string& url,
                                                std::string_view existing, const std::string& name,
                                                const std::optional<std::string>& kubeconfig = std::nullopt);

@@ -29,9 +29,9 @@ namespace tessera::extender {
 // Returns whether `root` is a Policy.
 bool is_scheduler_policy(const YAML::Node& root);
 
-// Returns the KubeSchedulerConfiguration of a Policy, with all of its extenders. Adds a remark for
-// everything that has changed or has no equivalent, by name. `name` is the file name for messages.
-// Returns kInvalid, with the position, for a Policy that kube-scheduler would have rejected.
+// Returns the KubeSchedulerConfiguration of a Policy, with all of its extenders. Adds a remark with
+// the name of each setting that has changed or has no equivalent. `name` is the file name for
+// messages. Returns kInvalid, with the position, for a Policy that kube-scheduler would have rejected.
 Result<YAML::Node> convert_scheduler_policy(const YAML::Node& policy, const std::string& name,
                                             std::vector<std::string>& remarks);
 

@@ -1,7 +1,7 @@
 // extender/service.h
 //
 // Serves the HTTP routes: parses a call of kube-scheduler, passes it to Decisions or Binder, and
-// sends the response. On the event loop's thread.
+// sends the response. Used only on the event loop's thread.
 #pragma once
 
 #include <chrono>
@@ -67,7 +67,7 @@ class Service {
   void prioritize(http::Request& request, http::Reply reply);
   void preempt(http::Request& request, http::Reply reply);
   void bind(http::Request& request, http::Reply reply);
-  // Records the Events about a pod that filter has answered for.
+  // Records the Events about a pod after filter has answered the call for it.
   void record_events(const alloc::PodSpec& pod, const Decisions::FilterSummary& summary, std::size_t nodes);
   void report_invalid(std::string_view route, const http::Request& request, const Error& error);
 

@@ -4,7 +4,7 @@
 // If a pod was bound and deleted during a gap in the watch, the watch never shows its end, and the
 // pod would hold its GPUs forever. So this class asks the API server about such pods.
 //
-// On the event loop's thread.
+// Used only on the event loop's thread.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // extender/watch_sinks.h
 //
-// Sinks that decode the objects of a watch and update the ClusterState. On the event loop's thread.
+// Sinks that decode the objects of a watch and update the ClusterState. Used only on the event loop's thread.
 #pragma once
 
 #include <cstdint>

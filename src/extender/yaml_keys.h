@@ -12,8 +12,8 @@
 
 namespace tessera::extender {
 
-// Returns kInvalid, with line and column, if a key of `root` occurs twice, or if the file is nested
-// deeper or larger than any real one. `name` is the name of the file.
+// Returns kInvalid, with line and column, if a key of `root` occurs twice, or if the file is larger
+// or more deeply nested than any real one. `name` is the name of the file.
 Status check_keys(const YAML::Node& root, const std::string& name);
 
 }  // namespace tessera::extender

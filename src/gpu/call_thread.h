@@ -54,7 +54,7 @@ class CallThread {
     return fail(timeout_error(what, deadline));
   }
 
-  // Runs `work` on the thread later, unless the thread ends before. Call it from any thread.
+  // Runs `work` on the thread later, unless the thread ends first. Call it from any thread.
   void post(std::function<void()> work) { submit(std::move(work)); }
 
  private:

@@ -37,7 +37,7 @@ struct Discovery {
   alloc::Inventory inventory;         // `unhealthy` is from discovery only, not from HealthTracker
   std::vector<GpuDetails> details;    // one per GPU, in the order of inventory.gpus
   std::string cuda;                   // "12.4"; empty if unknown
-  std::vector<std::string> problems;  // GPUs that could not be listed, in words for the operator
+  std::vector<std::string> problems;  // descriptions, for the operator, of GPUs that could not be listed
 
   // Returns the handle of a GPU, or null if the GPU does not answer or does not exist.
   [[nodiscard]] abi::Device handle(std::string_view uuid) const;

@@ -50,7 +50,7 @@ struct DriverOptions {
   // Called on the driver thread. Must not block and must not call the driver.
   OnChange on_change{};
 
-  Milliseconds event_wait{250};      // longest wait for events; may delay other calls as long
+  Milliseconds event_wait{250};      // longest wait for events; can delay other calls by as much
   Milliseconds probe_every{750};     // interval of probes; changes must be visible within a second
   Milliseconds links_every{60'000};  // interval of discovery: GPUs, their links and settings
   Milliseconds retry{5'000};         // interval of attempts while no driver or no GPU answers

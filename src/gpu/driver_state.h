@@ -30,7 +30,7 @@ struct DriverState {
   // The GPUs in the order of their NVML indices, unhealthy ones with their reason. While the driver
   // is not ready: the last known GPUs, all unhealthy because of `problem`.
   alloc::Inventory inventory;
-  std::vector<std::string> compute;  // capability of each of inventory.gpus: "7.0", or empty
+  std::vector<std::string> compute;  // compute capability of each GPU in inventory.gpus: "7.0", or empty
   std::string cuda;                  // "12.4", or empty
 
   // GPUs that the driver no longer lists, but that this process has seen or that were in
@@ -38,9 +38,9 @@ struct DriverState {
   // index now.
   std::vector<alloc::Gpu> gone;
 
-  // GPUs that could not be listed, in words for the operator.
+  // Descriptions, for the operator, of GPUs that could not be listed.
   std::vector<std::string> problems;
-  // NVML functions that this driver lacks. Not an error, but some facts are unknown.
+  // NVML functions that this driver lacks. This is not an error, but some facts are then unknown.
   std::vector<std::string> missing_functions;
 
   std::vector<XidCount> xids;  // sorted by UUID, then XID

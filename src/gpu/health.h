@@ -3,8 +3,8 @@
 // Tracks whether one GPU is healthy, from driver events and regular probes. Pure: the caller passes
 // the time. Not thread-safe.
 //
-// A GPU becomes unhealthy immediately: by an XID that is not ignored, an uncorrectable memory
-// error, a failed row remapping, a recovery action that the driver requests, or because it does not
+// A GPU becomes unhealthy immediately after an XID that is not ignored, an uncorrectable memory
+// error, a failed row remapping, a recovery action that the driver requests, or a probe that it does not
 // answer. It becomes healthy again when it answers, the driver requests no recovery action, and at
 // least one of these is true:
 //   - the driver can report recovery actions (field 230, drivers of 2025 and later), and `settle`
@@ -27,7 +27,7 @@ namespace tessera::gpu {
 
 struct HealthRules {
   XidRules xids;
-  // How long no event must occur before an unhealthy GPU becomes healthy again: `settle` if the
+  // The time without events after which an unhealthy GPU becomes healthy again: `settle` if the
   // driver reports recovery actions, otherwise `quiet` after a recoverable error and `quiet_fatal`
   // after a fatal one.
   std::chrono::milliseconds settle{2'000};

@@ -26,12 +26,12 @@ struct LinkedGpu {
 //   capability   below 6       6 (Pascal)   7   8   9   10 (Blackwell) and later
 //   generation   0: no NVLink  1            2   3   4   5
 //
-// The link version that the driver reports is another number. Do not use it instead.
+// The link version that the driver reports is a different number. Do not use it here.
 unsigned nvlink_generation(int compute_major);
 
 // The remote ends of the NVLinks of one GPU.
 struct NvlinkEnds {
-  std::vector<std::uint8_t> to_gpu;  // active links to gpus[i], the argument of read_nvlinks()
+  std::vector<std::uint8_t> to_gpu;  // to_gpu[i]: active links to gpus[i] (argument of read_nvlinks())
   unsigned to_switch = 0;            // active links to NVSwitches
   unsigned down = 0;                 // inactive links
 };

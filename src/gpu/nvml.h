@@ -91,8 +91,8 @@ class Nvml {
   // `monitor` must outlive this object.
   Nvml(NvmlLibrary library, CallMonitor& monitor) : library_(std::move(library)), monitor_(&monitor) {}
 
-  // Initializes NVML. The error contains advice for the operator: driver not loaded, version
-  // mismatch, no permission.
+  // Initializes NVML. The error contains advice for the operator, for example if the driver is not
+  // loaded, the versions do not match, or permission is denied.
   Status init();
   void shutdown();
 

@@ -208,7 +208,7 @@ enum RecoveryAction : std::uint32_t {
 };
 
 // The GPU memory that the processes of one cgroup may use (driver r615 and newer). `cgroup` is the
-// path of its directory. A process below the soft limit keeps its memory; no process gets more than
+// path of the cgroup's directory. A process below the soft limit keeps its memory; no process gets more than
 // the hard limit. These structs have no version.
 struct SetMemoryLimits {
   const char* cgroup;

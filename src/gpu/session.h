@@ -65,7 +65,7 @@ class Session {
   bool read_events(abi::EventSet set, Milliseconds wait);
   void on_event(const abi::EventData& event);
   void count_xid(const std::string& uuid, std::uint64_t xid, XidClass severity);
-  // If the current state differs from the published one, logs the changes and publishes it.
+  // If the current state differs from the published one, logs the changes and publishes the current state.
   void publish();
   [[nodiscard]] DriverState current_state() const;
   // Returns the handle of a GPU, or why there is none.

@@ -39,7 +39,7 @@ class Sysfs {
   // Returns the RDMA devices (class/infiniband), ordered by number: mlx5_2 before mlx5_10.
   [[nodiscard]] std::vector<NicPlace> nics() const;
 
-  // Returns the names of the PCI devices that NVIDIA's kernel driver has bound, sorted. The list
+  // Returns the sorted names of the PCI devices that are bound to NVIDIA's kernel driver. The list
   // changes when a GPU is plugged in or out.
   [[nodiscard]] std::vector<std::string> nvidia_devices() const;
 
@@ -52,7 +52,7 @@ class Sysfs {
   std::string root_;
 };
 
-// Returns the PCIe path between two devices. SYS if nothing better is known.
+// Returns the PCIe path between two devices, or SYS if nothing better is known.
 topology::PciePath path_between(const PciPlace& a, const PciPlace& b);
 
 }  // namespace tessera::gpu

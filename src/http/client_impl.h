@@ -117,7 +117,7 @@ struct Client::Impl : std::enable_shared_from_this<Client::Impl> {
   void drop(std::unique_ptr<ClientConnection> connection);
   // Closes the connections that have been idle for keep_idle.
   void close_expired();
-  // Closes the connections that have been idle since `before` or longer.
+  // Closes the connections that became idle at the time `before` or earlier.
   void close_idle(SteadyTime before = SteadyTime::max());
   // Wakes the request that has waited longest for a connection.
   void wake_one();

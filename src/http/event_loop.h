@@ -4,7 +4,7 @@
 //
 // Servers and clients belong to a loop and call back on the thread that runs it, so data that only
 // callbacks use needs no lock. A daemon runs the loop on its own thread; a command-line program
-// runs it until it has a response:
+// runs the loop until the response has arrived:
 //
 //   EventLoop loop;
 //   std::jthread thread([&] { loop.run(); });        // daemon: until loop.stop()

@@ -24,7 +24,7 @@ struct EventLoop::Impl {
   std::shared_ptr<Deadlines> deadlines;
 
   // `owner` is the loop's thread: the thread inside run() or run_until(). While no thread runs the
-  // loop, it is the thread inside call().
+  // loop, the owner is the thread inside call().
   std::mutex mutex;
   std::atomic<std::thread::id> owner{};  // written under the mutex
   std::condition_variable free;          // signalled when there is no owner

@@ -21,10 +21,10 @@
 //     always gets an answer. Connections that have not completed a request are closed first, then
 //     those whose requests were answered. Among these, the peer address with the most connections
 //     loses its oldest one.
-//   - One peer address gets at most 7/8 of max_connections. Beyond that it replaces its own.
+//   - One peer address gets at most 7/8 of max_connections. Beyond that, it only replaces its older ones.
 //   - Responses that peers do not read are limited in the same way: if they need more than
 //     max_responses_bytes, connections with such a response are closed.
-//   - A connection whose request is in the handler is never replaced. If there is no other, the new
+//   - A connection whose request is in the handler is never replaced. If none can be replaced, the new
 //     connection gets 503 and is closed (with TLS: only closed).
 //   - Bodies are read into reused buffers with simdjson's padding.
 //
@@ -72,9 +72,9 @@ struct ServerOptions {
   // Limit for all response bodies that are being written together.
   std::uint64_t max_responses_bytes = 64U << 20U;
   std::size_t max_connections = 1024;
-  // Limits the time from the first byte to the end of the head. Also limits the TLS handshake. Not
-  // the wait for the first byte: Go's HTTP client opens spare connections, and does not repeat a
-  // request if an unused one is closed.
+  // Limits the time from the first byte to the end of the head. Also limits the TLS handshake. Does
+  // not limit the wait for the first byte: Go's HTTP client opens spare connections, and does not
+  // repeat a request if an unused connection is closed.
   std::chrono::milliseconds head_timeout{5'000};
   std::chrono::milliseconds body_timeout{30'000};
   std::chrono::milliseconds write_timeout{30'000};

@@ -176,8 +176,8 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   // Closes connections whose peers do not read, if necessary, before `bytes` more are written.
   void make_room_for_response(std::uint64_t bytes);
   // Closes connections that wait for the rest of a body until all together may reserve `bytes` more.
-  // Closes those of the peer with the most memory, if it has more than the asking one; otherwise old
-  // connections of the asking peer. Returns false if there is still no room.
+  // If the peer with the most memory has more than the asking peer, closes connections of that peer;
+  // otherwise closes old connections of the asking peer. Returns false if there is still no room.
   bool make_room_for_body(std::uint64_t bytes, const ServerConnection& asking);
   // Closes the least valuable of the connections that `may_close` accepts. Returns false if there
   // is none.

@@ -2,8 +2,8 @@
 //
 // A TCP connection, with or without TLS, for coroutines. Private to the .cc files of this folder.
 //
-// OpenSSL works directly on the non-blocking socket. Asio's ssl::stream would copy every byte twice
-// more and keep 34 KB for each idle connection.
+// OpenSSL works directly on the non-blocking socket. Asio's ssl::stream would copy every byte two
+// more times and keep 34 KB for each idle connection.
 #pragma once
 
 #include <memory>
@@ -41,7 +41,7 @@ class Stream {
   // Waits until at least one byte is available, and reads the available bytes into `room`.
   Task<Io> read_some(std::span<char> room);
   // Writes `head`, then `body`. After an error, Io::bytes is the number of bytes (before
-  // encryption) that were written until then.
+  // encryption) that were written before it.
   Task<Io> write(std::string_view head, std::string_view body = {});
   // Signals to the peer that no more data follows. The peer still receives the data that was
   // written.

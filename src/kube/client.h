@@ -103,7 +103,7 @@ class Client {
 
   [[nodiscard]] http::EventLoop& loop() const;
   [[nodiscard]] const Clock& clock() const;
-  // Returns the namespace of the kubeconfig's context, or inside a cluster the namespace of the own
+  // Returns the namespace of the kubeconfig's context, or, inside a cluster, the namespace of this
   // pod.
   [[nodiscard]] const std::string& default_namespace() const;
   [[nodiscard]] const std::string& server() const;

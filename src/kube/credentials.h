@@ -35,7 +35,7 @@ class Credentials {
  public:
   using RunPlugin = std::function<Result<ExecCredential>()>;
 
-  // `clock` must outlive this. `run_plugin` replaces the exec plugin in tests.
+  // `clock` must outlive this object. `run_plugin` replaces the exec plugin in tests.
   Credentials(ClusterAccess access, const Clock& clock, RunPlugin run_plugin = {});
 
   // Returns the current credential. Re-reads token and certificate files that were read more than a

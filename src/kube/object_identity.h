@@ -1,6 +1,6 @@
 // kube/object_identity.h
 //
-// Reads the identity of an object from its JSON, piece by piece, if it is too large for memory.
+// Reads the identity of an object that is too large for memory from its JSON, piece by piece.
 //
 //   json::FieldScanner scanner(identity_fields("object", {"type"}));
 //   scanner.feed(piece); ...
@@ -17,8 +17,8 @@
 
 namespace tessera::kube {
 
-// Returns the paths of the fields that identify an object, which is the value of the field `under`,
-// and the paths `others`.
+// Returns `others` and the paths of the fields that identify an object. The object is the value of
+// the field `under`.
 [[nodiscard]] std::vector<std::string> identity_fields(const std::string& under,
                                                        std::vector<std::string> others);
 

@@ -12,8 +12,8 @@ struct ObjectMeta {
   std::string namespace_name;  // "" for cluster-scoped objects
   std::string name;
   std::string uid;
-  // The resourceVersion: a decimal number that grows with each write. Kubernetes documents this
-  // since 1.35; older API servers behave the same.
+  // The resourceVersion: a decimal number that grows with each write. Kubernetes has documented
+  // this since 1.35; older API servers behave the same.
   std::uint64_t version = 0;
   // spec.nodeName of a pod. Set only if the object was too large to be decoded.
   std::string node_name{};

@@ -1,7 +1,7 @@
 // kube/object_tracker.h
 //
-// Remembers the name, UID and version of each object, in about 130 bytes per object. With this a
-// Reflector neither loses nor repeats a change. Does no I/O. Not thread-safe.
+// Remembers the name, UID and version of each object, in about 130 bytes per object. A Reflector
+// uses it so as neither to lose nor to repeat a change. Does no I/O. Not thread-safe.
 //
 // A watch sends events in the order of their versions. So an event that is not newer than the last
 // one is a repetition and is dropped. Resumed connections and proxies cause repetitions. After a

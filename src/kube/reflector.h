@@ -52,7 +52,7 @@ struct ReflectorOptions {
   std::chrono::milliseconds idle{90'000};
   BackoffOptions backoff{.first = std::chrono::milliseconds(200), .cap = std::chrono::milliseconds(30'000)};
   // Limit for a page, a line of a watch, and so for an object. etcd stores at most 1.5 MiB for an
-  // object by default, and JSON escapes some of its bytes with 6.
+  // object by default, and JSON needs 6 bytes to escape some of its bytes.
   std::size_t max_object_bytes = 10U << 20U;
 };
 

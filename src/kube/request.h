@@ -32,8 +32,8 @@ struct Request {
   std::chrono::milliseconds deadline{30'000};
   int max_attempts = 6;
   std::size_t max_response_bytes = 64U << 20U;
-  // Whether a longer response is cut off instead of an error. For writes whose response is not
-  // read: an API object may be larger than what the caller is willing to keep.
+  // Whether a response that exceeds max_response_bytes is cut off instead of treated as an error. For
+  // writes whose response is not read: an API object may be larger than what the caller is willing to keep.
   bool cut_response = false;
   // Prefix of errors: "pod ml/train-7: bind to gpu-a". Empty: method and path.
   std::string what;

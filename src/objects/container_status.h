@@ -1,7 +1,7 @@
 // objects/container_status.h
 //
 // The part of decode_pod() that reads one element of status.containerStatuses. Includes simdjson, so
-// include it only in .cc files.
+// include this header only in .cc files.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ struct ContainerStatus {
   std::string waiting;  // the message of the state `waiting`
 };
 
-// Reads `id` and `waiting` only if the caller wants them.
+// Reads `id` only if `with_id` is true, and `waiting` only if `with_waiting` is true.
 JsonError read_container_status(JsonValue element, bool with_id, bool with_waiting, ContainerStatus& status);
 
 }  // namespace tessera::objects

@@ -42,7 +42,7 @@ struct NodeFacts {
   std::string gpus_healthy{};  // "True" or "False"
   std::string gpus_reason{};   // "DriverHangs", ...
   std::string gpus_message{};
-  // Other resources in status.capacity that look like GPUs (looks_like_gpu), if there are any of them.
+  // Other resources that look like GPUs (looks_like_gpu) and whose amount in status.capacity is above 0.
   std::vector<std::string> other_gpu_resources{};
   std::map<std::string, std::string, std::less<>> labels{};
   std::vector<objects::Taint> taints{};

@@ -1,7 +1,7 @@
 // objects/object_fields.h
 //
 // Imports the names of kube/object_json.h that the decoders of this folder use. Includes simdjson,
-// so include it only in .cc files.
+// so include this header only in .cc files.
 #pragma once
 
 #include "kube/object_json.h"

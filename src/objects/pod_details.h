@@ -63,7 +63,7 @@ struct PodDetails {
   bool depends_on_pods = false;
   bool scheduling_attempted = false;  // has the condition PodScheduled
   std::string scheduling_message{};   // of that condition, if the pod could not be scheduled
-  // Limits of its containers that look like GPUs and are not resources of Tessera: nvidia.com/gpu, or
+  // Limits of the pod's containers that look like GPUs and are not resources of Tessera: nvidia.com/gpu, or
   // a misspelt name. At most kMostOtherLimits, each once.
   static constexpr std::size_t kMostOtherLimits = 8;
   std::vector<std::string> other_gpu_limits{};
@@ -77,7 +77,7 @@ struct PodDetails {
 };
 
 // Returns whether the name of a resource says that it is a GPU or a part of one: "nvidia.com/gpu",
-// "aliyun.com/gpumem". Names without a domain, such as "cpu", are no extended resources.
+// "aliyun.com/gpumem". Names without a domain, such as "cpu", are not extended resources.
 bool looks_like_gpu(std::string_view resource);
 
 // Returns whether a pod with these tolerations may run on a node with the taint. PreferNoSchedule

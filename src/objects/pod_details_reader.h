@@ -1,7 +1,7 @@
 // objects/pod_details_reader.h
 //
 // The part of decode_pod() that fills PodDetails. decode_pod() passes the fields that it does not
-// use itself to this reader. Includes simdjson, so include it only in .cc files.
+// use itself to this reader. Includes simdjson, so include this header only in .cc files.
 #pragma once
 
 #include <string_view>

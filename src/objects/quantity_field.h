@@ -1,7 +1,7 @@
 // objects/quantity_field.h
 //
 // Reads amounts of resources in API objects. They are usually strings, sometimes plain numbers.
-// Includes simdjson, so include it only in .cc files.
+// Includes simdjson, so include this header only in .cc files.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,7 @@ class CsvTable {
   // of a missing optional column is empty.
   [[nodiscard]] const std::string& text(std::size_t column) const;
   [[nodiscard]] Result<std::int64_t> integer(std::size_t column, std::int64_t min, std::int64_t max) const;
-  // Accepts decimal numbers like 12 and 0.5, and no exponent, NaN or infinity.
+  // Accepts decimal numbers like 12 and 0.5, but no exponent, NaN or infinity.
   [[nodiscard]] Result<double> number(std::size_t column, double min, double max) const;
 
   // Returns an error that names this field.

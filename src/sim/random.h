@@ -1,6 +1,6 @@
 // sim/random.h
 //
-// Random numbers that are equal on every machine, so that experiments can be repeated. The
+// Random numbers that are the same on every machine, so that experiments can be repeated. The
 // generators of the standard library are portable, but its distributions and std::shuffle are not.
 //
 //   Random random(42);

@@ -25,7 +25,7 @@ std::vector<std::uint8_t> best_ring_levels(std::span<const Mbps> mbps, unsigned 
                                            std::span<const Mbps> levels);
 
 // The steps that a search may still take. A step looks at one GPU and its links, which takes well
-// under a microsecond. Steps instead of a time make the result the same on every machine.
+// under a microsecond. A limit in steps, unlike a limit in time, gives the same result on every machine.
 class StepBudget {
  public:
   explicit StepBudget(unsigned steps) : left_(steps) {}

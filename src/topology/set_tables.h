@@ -11,8 +11,8 @@
 // GPUs, 960 KiB for 16. Larger machines have no table of sets; a bounded search answers their
 // queries, and SetChoice::exact is false.
 //
-// The links come from the node, so the time for them is limited: the exact tables take the same
-// number of steps for any links, and a bounded search has a StepBudget.
+// The links are input from the node, so the time to process them is limited: the exact tables take
+// the same number of steps for any links, and a bounded search has a StepBudget.
 //
 // The score of a set is the bottleneck of its best ring. A ring is a round trip through all GPUs of
 // the set, its bottleneck is its slowest link, and the best ring has the fastest bottleneck.
@@ -62,7 +62,7 @@ class SetTables {
   // link; for fewer GPUs it is 0. On machines with more than kExactGpus GPUs, it is the bottleneck
   // of the best ring that a bounded search finds.
   [[nodiscard]] Mbps ring_mbps(GpuMask set) const;
-  // Does the same. A bounded search takes its steps from `budget`; a table needs none.
+  // Like ring_mbps(set), but a bounded search takes its steps from `budget`. A table needs no steps.
   [[nodiscard]] Mbps ring_mbps(GpuMask set, StepBudget& budget) const;
 
   // The GPUs of the set in the order of a ring whose bottleneck is ring_mbps(set), starting with

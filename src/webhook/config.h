@@ -20,7 +20,7 @@ namespace tessera::webhook {
 
 struct Config {
   // Address for the calls of the API server, with TLS. Control planes of clouds can usually connect
-  // to this port of any node or pod, because it is also kubelet's.
+  // to this port of any node or pod, because kubelet uses the same port.
   std::string address = "0.0.0.0";
   std::uint16_t port = 10250;
   // A separate port without TLS that serves only health, metrics and version.
@@ -31,7 +31,7 @@ struct Config {
   log::Options log;
 
   alloc::ResourceNames::Config resources;
-  std::string scheduler_name = "tessera-scheduler";  // what pods get
+  std::string scheduler_name = "tessera-scheduler";  // the schedulerName that pods get
 
   // PEM files that another program renews. Both empty: the webhook creates its certificates.
   std::string tls_certificate;

@@ -3,7 +3,7 @@
 // The certificates of the webhook's server, as stored in the Secret that all replicas share.
 // Plain values and pure functions; keeper.h does the I/O.
 //
-// Every serving certificate has its own authority, whose key is discarded after this signature. So
+// Every serving certificate has its own authority, whose key is discarded after that one signature. So
 // the Secret contains no key that could sign certificates for other servers.
 // A renewal makes a new authority. The API server trusts all authorities in the Secret, so the
 // certificate from before the renewal stays valid until every replica uses the new one.
@@ -42,7 +42,7 @@ struct Identities {
 // whose clock is behind accept it, until `lifetime` from now.
 Result<Identity> make_identity(const std::string& host, std::chrono::milliseconds lifetime, Clock::Wall now);
 
-// Returns whether it is time to renew: one third of the lifetime is left.
+// Returns whether it is time to renew: at most one third of the lifetime is left.
 bool is_due(const Identity& identity, std::chrono::milliseconds lifetime, Clock::Wall now);
 
 // Reads a Secret. Returns nothing if it has no data yet. Returns kInvalid, with the name of the

@@ -9,7 +9,7 @@
 //   - The MutatingWebhookConfiguration has the authorities of the Secret in `caBundle`. The keeper
 //     writes them again if another client removes them.
 //   - The server uses a new certificate only after its authority has been in `caBundle` for
-//     `settle`, which gives every API server time to read it. Until then it uses the previous one.
+//     `settle`, which gives every API server time to read it. Until then the server uses the previous one.
 //
 //   Keeper keeper(client, {.secret = "tessera-webhook-tls", ...}, [&](const http::TlsIdentity& one) {
 //     return server.set_tls({.identity = one});

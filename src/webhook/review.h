@@ -8,7 +8,7 @@
 //
 // The rules are those of the chart's MutatingAdmissionPolicy (policy-scheduler-name.yaml): a pod is
 // changed if it names no scheduler, has no node, and a container or init container has a limit
-// above 0 of one of the resources. Every other pod is allowed unchanged. No answer rejects a pod.
+// above 0 of one of the resources. Every other pod is allowed unchanged. The webhook rejects no pod.
 #pragma once
 
 #include <string>
@@ -29,7 +29,7 @@ struct Review {
   enum class Verdict {
     kChanged,    // the answer sets schedulerName
     kUnchanged,  // the pod needs no change
-    kOther,      // not the creation of a readable pod
+    kOther,      // the request does not create a pod, or the pod cannot be read
   };
   Verdict verdict = Verdict::kOther;
   std::string answer;  // the AdmissionReview to send

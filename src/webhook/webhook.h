@@ -45,7 +45,7 @@ class Webhook {
   // Answers the calls in flight, then calls `done`.
   void stop(std::function<void()> done);
 
-  // Return the ports of the API server's calls and of health. For tests that let the system choose.
+  // Return the ports for the API server's calls and for health, for tests that let the system choose them.
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::uint16_t health_port() const;
 

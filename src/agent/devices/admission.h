@@ -37,11 +37,11 @@ namespace tessera::agent {
 struct AdmissionCounts {
   // The container got the devices decided for it.
   std::uint64_t allocated = 0;
-  // The container got no devices, because a StartBlock was returned. By StartBlock::counted_as.
+  // The container got no devices, because a StartBlock was returned. The key is StartBlock::counted_as.
   std::map<std::string, std::uint64_t> blocked{};
   // The container got no devices, because no known pod matches the call.
   std::uint64_t unknown_pod = 0;
-  // Those of `allocated` in which kubelet took IDs of other devices than the decided ones.
+  // Calls counted in `allocated` in which kubelet took IDs of devices other than the decided ones.
   std::uint64_t mismatched_ids = 0;
 };
 

@@ -36,7 +36,7 @@ struct Allocation {
   std::vector<DeviceShare> shares{};
   // The IDs that kubelet took for the container. Usually these IDs belong to the devices in
   // `shares`. But kubelet does not always ask which IDs to take: it reuses the IDs of init
-  // containers at random. Then they may belong to other devices.
+  // containers at random. The IDs may then belong to other devices.
   IdsByResource ids{};
   // Resource -> the CDI name that Allocate returned. Empty if the strategy does not use CDI.
   // kubelet keeps the name for the life of the pod. If the agent mistook this container for another

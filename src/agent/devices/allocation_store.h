@@ -38,12 +38,12 @@ class AllocationStore {
   [[nodiscard]] Allocations& allocations() { return allocations_; }
   [[nodiscard]] const Allocations& allocations() const { return allocations_; }
 
-  // Call it after you changed allocations(). Saves the file and calls the listeners if anything has
+  // Call it after changing allocations(). Saves the file and calls the listeners if anything has
   // changed. Both happen later on the loop, because kubelet may be waiting for the current call.
   void changed();
 
-  // During an update, two agents with the same file run for a moment. The one that ends stops saving
-  // to it; the one that stays saves all its allocations again.
+  // During an update, two agents with the same file run at the same time for a moment. The agent that
+  // ends calls stop_saving(). The agent that stays calls save_again(), which saves all its allocations.
   void stop_saving() { saves_ = false; }
   void save_again() { file_.set(allocations_.json()); }
 

@@ -5,7 +5,7 @@
 // kubelet reports allocations too (podresources), but its reports have gaps:
 //   - It reports nothing during the first second after its start.
 //   - It does not report init containers.
-//   - It reports the IDs that it chose, which may belong to other devices than the container sees.
+//   - It reports the IDs that it chose, which may belong to devices that the container does not see.
 // So the agent keeps its own allocations, in a file that survives a restart (allocation_store.h).
 //
 //   Allocations allocations({.device = "gpu", .units = "mem"});
@@ -68,13 +68,13 @@ class Allocations {
     Allocation allocation;
     Clock::Steady at;
   };
-  // Returns the most recent ones, the oldest first. They are not saved.
+  // Returns the most recently ended allocations, the oldest first. json() does not include them.
   [[nodiscard]] std::vector<Ended>& ended() { return ended_; }
 
   // Returns whether a container of the pod has an allocation.
   [[nodiscard]] bool has_pod(const std::string& pod_uid) const { return pods_.contains(pod_uid); }
   // Returns whether a container of the pod has started with devices of this kind: StartGate allowed
-  // it, or the pod's status says so. Containers without devices do not count.
+  // the start, or the pod's status shows it. Containers without devices do not count.
   [[nodiscard]] bool has_started(const alloc::PodSpec& pod) const;
   // Returns null if the container has no allocation.
   [[nodiscard]] const Allocation* find(const std::string& pod_uid, const std::string& container) const;

@@ -26,7 +26,7 @@ struct ListedAllocation {
 
 // The allocations of one kind of device.
 struct ListedKind {
-  std::string key;  // of the list of shares in the JSON: "gpus"
+  std::string key;  // JSON key of the list of shares: "gpus"
   std::vector<ListedAllocation> allocations;
 };
 

@@ -1,7 +1,7 @@
 // agent/devices/async_file.h
 //
 // A file that is written by its own thread, so that no caller waits for the disk. kubelet waits for
-// the agent's answers, and a write to a busy disk can take long. If the contents are set several
+// the agent's answers, and a write to a busy disk can take a long time. If the contents are set several
 // times in quick succession, only the last contents are written. The destructor writes pending
 // contents.
 #pragma once

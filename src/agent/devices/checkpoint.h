@@ -5,7 +5,7 @@
 // starts.
 //
 // The checkpoint has advantages over the podresources API. It contains pod UIDs and init
-// containers. It exists with kubelets that have no podresources Get. It can be read during the
+// containers. It is available even if kubelet has no podresources Get. It can be read during the
 // first second after kubelet's start.
 //
 // The format is internal to kubelet, but it has not changed since 1.20. A file that cannot be read

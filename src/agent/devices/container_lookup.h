@@ -1,6 +1,6 @@
 // agent/devices/container_lookup.h
 //
-// Finds the container that a kubelet call is for. The call contains a resource and a number of IDs,
+// Finds the container that a kubelet call is for. The call gives the resource and the count of IDs,
 // but no pod or container name.
 //
 // kubelet admits one pod at a time, and the containers of a pod in order. kubelet's podresources
@@ -38,7 +38,7 @@ struct LookupQuery {
 struct FoundContainer {
   std::string pod_uid;
   std::string container;
-  bool confirmed = false;  // kubelet confirmed it; otherwise it is a guess
+  bool confirmed = false;  // true: kubelet confirmed the container; false: it is a guess
 };
 
 // Numbers of lookups. Each finished lookup is counted in one of the first three.
@@ -60,7 +60,7 @@ class ContainerLookup final : private PodListener {
   ContainerLookup& operator=(const ContainerLookup&) = delete;
 
   // Finds the container that a call is for. Calls `done` within 450 ms, possibly before find()
-  // returns. If kubelet has not confirmed a pod by then, the result is the most likely container,
+  // returns. If kubelet does not confirm a pod in this time, the result is the most likely container,
   // with `confirmed` false. The result is nullopt if no pod matches.
   void find(const LookupQuery& query, FoundDone done);
 

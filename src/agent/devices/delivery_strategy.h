@@ -101,7 +101,7 @@ class EnvStrategy final : public DeliveryStrategy {
 // agent blocks the start of the container, and the pod must be created again.
 class DeviceStrategy final : public DeliveryStrategy {
  public:
-  // `many` names the devices in messages: "GPUs".
+  // `many` is the plural that messages use for the devices: "GPUs".
   explicit DeviceStrategy(std::string many) : many_(std::move(many)) {}
 
   Status add(const ContainerEdits& container, ContainerResponse& response) override;

@@ -24,7 +24,7 @@ struct Device {
 struct ResourceList {
   std::string resource;  // "aliyun.com/gpu-mem"
   std::vector<Device> devices;
-  // True if `devices` has IDs of devices that are gone. They stay while containers hold them.
+  // True if `devices` has IDs of devices that are gone. Such IDs stay while containers hold them.
   bool has_vanished = false;
 
   friend bool operator==(const ResourceList&, const ResourceList&) = default;

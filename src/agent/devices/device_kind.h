@@ -15,7 +15,7 @@
 //   Plugins plugins({.node = node, .kind = files, .strategy = strategy, .store = store}, options);
 //
 // All calls are made on the event loop's thread. During decide() and edits(), kubelet waits and
-// admits no other pod. So these two must not use the network or the driver, and may read a few
+// admits no other pod. So these two functions must not use the network or the driver, and may read a few
 // small files at most.
 #pragma once
 
@@ -89,7 +89,7 @@ struct Decided {
 struct StartBlock {
   std::string reason;        // of the Event: "GpuUnhealthy"
   std::string message;       // of the Event: what is wrong and what to do, without the pod's name
-  std::string counted_as{};  // label `result` in tessera_agent_containers_total, set at admission
+  std::string counted_as{};  // label `result` of tessera_agent_containers_total; used only at admission
 };
 
 using Decision = tl::expected<Decided, StartBlock>;
@@ -112,7 +112,7 @@ class DeviceKind {
   // another form. Such an ID is from another plugin that served the resource before.
   [[nodiscard]] virtual std::optional<std::string> device_of(const std::string& id) const = 0;
 
-  // Decides which devices a container gets. Returns a StartBlock if it cannot get them now. Called
+  // Decides which devices a container gets. Returns a StartBlock if the container cannot get them now. Called
   // for GetPreferredAllocation (with empty `ids`), at admission for each resource of the container,
   // and before each start. `ids` may contain resources of other kinds.
   [[nodiscard]] virtual Decision decide(const NodePod& pod, const std::string& container,
@@ -124,8 +124,8 @@ class DeviceKind {
   // Decides whether a container may start with the devices that it was admitted with (`allocated`;
   // null if unknown). Called if the strategy can no longer change these devices
   // (DeliveryStrategy::can_update). `decided` is the current decision, which may name other
-  // devices. Returns the devices with which the container may start. Fails with the reason if it
-  // must not start.
+  // devices. Returns the devices with which the container may start. Fails with the reason if the
+  // container must not start.
   [[nodiscard]] virtual Result<Decided> accept_allocated(const NodePod& pod, const std::string& container,
                                                          const Decided& decided,
                                                          const Allocation* allocated) const;
@@ -154,8 +154,8 @@ class DeviceKind {
   std::vector<std::string> resources_;
 };
 
-// Adds those of `ids` that are not in `list` to `list`, as unhealthy devices. Returns true if it
-// added any.
+// Adds to `list`, as unhealthy devices, the elements of `ids` that `list` does not contain. Returns true
+// if it added any.
 bool add_unlisted(const std::vector<std::string>& ids, std::vector<Device>& list);
 
 }  // namespace tessera::agent

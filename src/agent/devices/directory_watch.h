@@ -1,7 +1,7 @@
 // agent/devices/directory_watch.h
 //
-// Waits until a file appears in a directory or is removed, until wake() is called, or for a given
-// time.
+// Waits until a file appears in or disappears from a directory, wake() is called, or a given time has
+// passed.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ class DirectoryWatch {
   // wait() polls instead.
   explicit DirectoryWatch(std::string directory);
 
-  // Waits for at most this long and returns early on any change. The directory may be missing or be
+  // Waits for at most `at_most` and returns early on any change. The directory may be missing or be
   // recreated. Call it from one thread only.
   void wait(std::chrono::milliseconds at_most);
 

@@ -11,11 +11,11 @@
 // to the node and writes the same value to tessera.io/draining-seen. After that, begin() waits until
 // kubelet has admitted the pods that are already bound.
 //
-// The next agent removes both annotations when it serves pods. In a rolling update it runs next to
-// the old one. When the old one ends, kubelet drops both, and the new one registers again. So it
-// removes the annotations only after the old one has ended.
+// The next agent removes both annotations when it serves pods. In a rolling update, the new agent runs
+// next to the old agent. When the old agent ends, kubelet drops the plugins of both, and the new agent
+// registers again. So the new agent removes the annotations only after the old agent has ended.
 //
-// All calls are made on the event loop's thread; destroy it there.
+// All calls, including the destructor, are made on the event loop's thread.
 #pragma once
 
 #include <chrono>
@@ -36,7 +36,7 @@ class Drain {
   Drain(const Drain&) = delete;
   Drain& operator=(const Drain&) = delete;
 
-  // Announces the end. Calls `done` once the agent may end, after `at_most` in any case.
+  // Announces the shutdown. Calls `done` when the agent may end, at the latest after `at_most`.
   void begin(std::chrono::milliseconds at_most, std::function<void()> done);
 
   // Removes the announcement of an earlier agent once this agent has been `ready` and `alone` in two

@@ -29,10 +29,10 @@
 
 namespace tessera::agent {
 
-// A change of a device, which Events report. kOtherReason: the device stays unhealthy, and the
-// cause, the part of the reason before the first "; ", is new. Later parts are consequences: a GPU
-// with "XID 79" becomes "XID 79; the driver asks for a GPU reset" at the next probe. They are in the
-// condition, and need no second Event.
+// A change of a device, which Events report. kOtherReason: the device stays unhealthy, but the cause has
+// changed. The cause is the part of the reason before the first "; ". Later parts are consequences: the
+// reason "XID 79" becomes "XID 79; the driver asks for a GPU reset" at the next probe. The condition
+// shows the consequences, and they need no second Event.
 struct HealthChange {
   enum class Kind { kUnhealthy, kOtherReason, kRecovered, kGone, kAppeared };
   Kind kind = Kind::kUnhealthy;

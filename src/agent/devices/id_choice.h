@@ -19,7 +19,7 @@ namespace tessera::agent {
 //   3. free IDs of other devices, beginning with the device that has the most
 //   4. held IDs of other devices
 // `held` contains the IDs that the agent has recorded for containers of other pods. kubelet offers
-// such an ID only if it has seen the end of that container before the agent did, or if it has
+// such an ID only if kubelet has seen the end of that container before the agent did, or has
 // forgotten the container.
 std::vector<std::string> choose_ids(const Preference& preference, const WantedIds& wanted,
                                     const DeviceKind& kind, const std::set<std::string>& held);

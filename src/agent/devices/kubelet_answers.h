@@ -17,7 +17,7 @@ namespace tessera::agent {
 struct Preference {
   std::vector<std::string> available;     // the IDs to choose from
   std::vector<std::string> must_include;  // the IDs that kubelet takes in any case
-  std::size_t size = 0;                   // the number of IDs to choose, with must_include
+  std::size_t size = 0;                   // the number of IDs to choose, including must_include
 };
 
 // Answers the calls. All functions are called on gRPC threads. They may call `done` later and from

@@ -1,7 +1,7 @@
 // agent/devices/loop_gate.h
 //
-// Moves callbacks from other threads to an event loop. close() makes the gate drop all later
-// callbacks. So an object that closes its gate may be destroyed while a callback is still pending.
+// Moves callbacks from other threads to an event loop. close() makes the gate drop all callbacks that
+// have not run yet. So an object that closes its gate may be destroyed while a callback is still pending.
 //
 //   LoopGate gate(loop);
 //   resources.get(pod, 100ms, gate.wrap<Result<PodDevices>>([this](auto pod) { ... }));

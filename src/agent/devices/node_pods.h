@@ -1,8 +1,8 @@
 // agent/devices/node_pods.h
 //
 // The pods of this node that request devices which the agent serves, as the API server reports
-// them. kubelet's device-plugin calls name no pod, so the agent looks for the pod here. It is
-// usually the next one in bind order.
+// them. kubelet's device-plugin calls name no pod, so the agent looks for the pod here. The
+// pod is usually the next one in bind order.
 //
 // Filled by a Reflector whose selector is spec.nodeName. All calls are made on the event loop's
 // thread.
@@ -68,8 +68,8 @@ class NodePods final : public kube::ObjectSink {
   // unregistered resource.
   void add_resource(const std::string& resource);
 
-  // Registers the allocations of one kind of device. admission_begun() searches all that are
-  // registered.
+  // Registers the allocations of one kind of device. admission_begun() searches all registered
+  // allocations.
   void add_allocations(const Allocations& allocations) { allocations_.push_back(&allocations); }
   void remove_allocations(const Allocations& allocations) { std::erase(allocations_, &allocations); }
   // Returns whether kubelet has begun to admit the pod: one of its containers has a device of any

@@ -11,7 +11,7 @@
 // pauses. Reads the object again after a conflict: a response 409, or an object that was created or
 // deleted in the meantime. Sends one request at a time.
 //
-// All calls are made on the event loop's thread; destroy it there.
+// All calls, including the destructor, are made on the event loop's thread.
 #pragma once
 
 #include <boost/json/value.hpp>

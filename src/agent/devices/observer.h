@@ -17,7 +17,7 @@ namespace tessera::agent {
 
 class Observer {
  public:
-  // Called when a route needs the data.
+  // Functions that a route calls when it needs the data.
   struct Sources {
     // Returns why the agent cannot serve pods yet; empty if it is ready.
     std::function<std::string()> not_ready{};

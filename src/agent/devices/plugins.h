@@ -70,7 +70,7 @@ class Plugins final : private AllocationListener {
   [[nodiscard]] std::vector<Resource> resources() const;
   // Returns why kubelet has not accepted all resources yet; empty if it has.
   [[nodiscard]] std::string not_ready() const;
-  // Returns whether no other instance of the agent serves one of the resources.
+  // Returns true if no other instance of the agent serves any of the resources.
   [[nodiscard]] bool alone() const;
   // Adds the metrics of the resources and of kubelet's calls.
   void add_readings(Readings& readings) const;

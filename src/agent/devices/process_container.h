@@ -36,14 +36,14 @@ struct ContainerRef {
 // pod.
 std::optional<ContainerRef> container_of_cgroup(std::string_view text);
 
-// Like container_of_cgroup(), for the process `pid` in the proc file system at `proc_root`. Returns
-// nullopt also if the process has ended.
+// Like container_of_cgroup(), for the process `pid` in the proc file system at `proc_root`. Also
+// returns nullopt if the process has ended.
 std::optional<ContainerRef> container_of_process(const std::string& proc_root, std::uint32_t pid);
 
-// Returns the name of a container. The pod is the one in `pods` with the UID; nullopt if there is
-// none. The container is the one that has the container ID in the pod's status. The status may not
-// have the ID yet. Then the result is the pod's only container. If the pod has several containers,
-// ContainerName::container is empty.
+// Returns the name of a container; nullopt if `pods` contains no pod with the UID. The container is the
+// one that has the container ID in the pod's status. If the status does not have the ID yet, the result
+// is the pod's only container, or a ContainerName with an empty `container` if the pod has several
+// containers.
 std::optional<ContainerName> name_of_container(const std::vector<const alloc::PodSpec*>& pods,
                                                const ContainerRef& container);
 

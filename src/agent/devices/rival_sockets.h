@@ -38,7 +38,7 @@ class RivalSockets {
   // also ended if no process listens on its socket, because the process was killed. Ignores the
   // socket named `own`.
   Gone look(const std::string& own, Clock::Steady registered_at);
-  // Returns whether another instance of the agent listened for this resource at the last look.
+  // Returns whether another instance of the agent listened for this resource at the last look().
   [[nodiscard]] bool other_instance_listens() const;
 
  private:
@@ -59,7 +59,7 @@ class RivalSockets {
 
 // Returns a new socket name, for aliyun.com/gpu-mem "tessera-gpu-mem-NNNNNNNN-3f9a01c2.sock".
 // NNNNNNNN is a hash of the full resource name. The next part is random, so every call returns
-// another name. The name has at most 55 bytes, even for a long resource name.
+// a different name. The name has at most 55 bytes, even for a long resource name.
 std::string new_socket_name(const std::string& resource);
 
 }  // namespace tessera::agent

@@ -48,7 +48,7 @@ class StartGate {
     std::string resource;
     std::vector<std::string> ids;  // sorted
     Done<Status> done;
-    std::vector<std::string> to_ask;  // UIDs of pods that may hold the IDs, the next one last
+    std::vector<std::string> to_ask;  // UIDs of pods that may hold the IDs; the last one is asked next
     int tries = 0;
     http::Timer pause;
 

@@ -47,7 +47,7 @@ GpuDecision decide_by(alloc::Record record, const alloc::Inventory& inventory);
 // The GPU shares of one pod of the node.
 struct Holding {
   std::string pod;  // "ml/train-7"
-  // Empty if it is unknown. Then the shares of all containers in `record` are added up.
+  // Empty if the request is unknown. The shares of all containers in `record` are then added up.
   alloc::GpuRequest request{};
   alloc::Record record{};
 };

@@ -1,6 +1,6 @@
 // agent/gpu/foreign_use.h
 //
-// Finds GPUs of this node that another device plugin allocates, in kubelet's checkpoint. The other
+// Finds, in kubelet's checkpoint, GPUs of this node that another device plugin allocates. The other
 // plugin may be NVIDIA's, or one that ran on this node before. Pure.
 #pragma once
 

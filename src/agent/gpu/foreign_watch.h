@@ -28,14 +28,14 @@ namespace tessera::agent {
 
 class ForeignWatch {
  public:
-  // Those of Tessera's resources that are registered with kubelet now. If one of Tessera's
+  // The resources of Tessera that are currently registered with kubelet. If one of Tessera's
   // resources is not registered, kubelet's checkpoint still describes the plugin that served it
   // last.
   using Registered = std::set<std::string>;
 
   // kubelet writes its checkpoint a moment after a registration. Until then, the checkpoint may
   // still describe another plugin that served one of our resources before. So another plugin counts
-  // only if the checkpoint describes it for at least `override_delay`. `node` and `kind` must
+  // only if the checkpoint has described it for at least `override_delay`. `node` and `kind` must
   // outlive this object.
   ForeignWatch(const NodeContext& node, const GpuKind& kind, const std::string& plugin_dir,
                std::chrono::milliseconds override_delay = std::chrono::seconds(5));

@@ -3,7 +3,7 @@
 // Represents GPUs as devices: IDs and lists for kubelet, names for messages, JSON for /allocations.
 //
 // The ID "5d3c1b2a-12" is share 12 of the GPU whose UUID begins with GPU-5d3c1b2a. The ID
-// "5d3c1b2a" is that GPU as a whole. The part from the UUID is the tag of the GPU.
+// "5d3c1b2a" is that GPU as a whole. The part taken from the UUID is the tag of the GPU.
 //
 // kubelet writes IDs into its checkpoint and into the status of pods. So an ID must mean the same
 // GPU after a restart, and after the driver has renumbered its GPUs. IDs are short for two reasons.

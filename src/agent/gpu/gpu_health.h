@@ -38,7 +38,7 @@ struct GpuHealthReporterOptions {
 NodeCondition gpus_condition(const gpu::DriverState& state, const std::string& hang);
 
 // Returns the inventory to publish while a driver call hangs: healthy GPUs become unhealthy because
-// of `hang`. Returns it unchanged if `hang` is empty.
+// of `hang`. Returns `inventory` unchanged if `hang` is empty.
 alloc::Inventory during_hang(alloc::Inventory inventory, const std::string& hang);
 
 class GpuHealthReporter {
@@ -54,11 +54,11 @@ class GpuHealthReporter {
   void set_before(const alloc::Inventory& before);
 
   void report(const gpu::DriverState& state);
-  // Handles the result of gpu::Driver::problem(). Only kTimeout counts: a driver call hangs. Other
-  // errors are in the state that report() gets. Returns whether a hang began or ended.
+  // Handles the result of gpu::Driver::problem(). Only kTimeout matters: it means that a driver call
+  // hangs. Other errors are in the state that report() gets. Returns whether a hang began or ended.
   bool set_hang(const Status& problem);
-  // Returns a description of the driver call that hangs; empty if none does. It stays the same
-  // during the hang.
+  // Returns a description of the driver call that hangs; empty if none does. The text stays
+  // the same during the hang.
   [[nodiscard]] const std::string& hang() const { return hang_; }
 
   // Return whether the condition and the ConfigMap are up to date and, if not, why.

@@ -52,18 +52,18 @@ class GpuKind final : public DeviceKind {
   // Returns the JSON keys of a share in the state file (allocations.h).
   static Allocations::Keys keys() { return {.device = "gpu", .units = "mem"}; }
 
-  // `allocations` are those of GPUs. All arguments that are references must outlive this object.
+  // `allocations` contains GPU allocations. All arguments that are references must outlive this object.
   GpuKind(const NodeContext& node, const Allocations& allocations, RecordWriter& writer, Options options);
 
   void set_inventory(const alloc::Inventory& inventory);
 
   // Returns the decision for a pod: what it was allocated if it has started, else what its record
-  // says. kUndecided if the pod requests no GPU.
+  // says. The verdict is kUndecided if the pod requests no GPU.
   [[nodiscard]] GpuDecision decision_of(const NodePod& pod) const;
   [[nodiscard]] const Counts& counts() const { return counts_; }
 
-  // Writes the annotations of a started pod again if they differ from what it was allocated. Then
-  // returns true and later calls `done` with the result of the write.
+  // Writes the annotations of a started pod again if they differ from what the pod was allocated. In
+  // this case, returns true and later calls `done` with the result of the write. Otherwise returns false.
   bool repair_started(const NodePod& pod, Done<Status> done);
 
   [[nodiscard]] std::vector<ResourceList> lists() override;

@@ -10,7 +10,7 @@
 //     leftovers.find([](const Result<std::vector<Leftover>>& found) { ... });
 //   }
 //
-// Only processes of pods that the agent let start count, not other processes of the machine.
+// Considers only processes of pods that the agent allowed to start, not other processes of the machine.
 //
 // Use it on the event loop's thread.
 #pragma once
@@ -55,7 +55,7 @@ class Leftovers {
   [[nodiscard]] std::vector<Holding> candidates() const;
 
   using FindDone = Done<Result<std::vector<Leftover>>>;
-  // Reads the processes on all GPUs, and later calls `done` once with the candidates that have one.
+  // Reads the processes on all GPUs, and later calls `done` once with the candidates that have a process.
   // The result is kTimeout if the driver does not answer.
   void find(FindDone done);
 

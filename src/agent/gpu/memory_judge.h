@@ -39,7 +39,7 @@ struct MemoryRules {
 
 struct MemoryVerdict {
   enum class Kind {
-    kOver,         // the container exceeds its limit since this sample
+    kOver,         // the container began to exceed its limit in this sample
     kUnrequested,  // like kOver, but the pod requests no GPU
     kWithinLimit,  // after kOver, the container has been within its limit for the grace time
     kEvict,        // the container has exceeded its limit for the whole grace time

@@ -24,7 +24,7 @@ class MemoryWatch {
   struct Counts {
     std::uint64_t over = 0;  // times that a container exceeded its limit
     std::uint64_t evicted = 0;
-    std::uint64_t refused = 0;  // evictions refused by a PodDisruptionBudget or failed otherwise
+    std::uint64_t refused = 0;  // evictions that a PodDisruptionBudget refused or that failed otherwise
   };
 
   // `node` must outlive this object.
@@ -50,7 +50,7 @@ class MemoryWatch {
   MemoryJudge judge_;
   Counts counts_;
   std::map<std::string, kube::Call> evictions_;  // in flight, by pod UID
-  std::set<std::string> evicted_;                // pod UIDs, until they are gone
+  std::set<std::string> evicted_;                // UIDs of evicted pods, until the pods are gone
 };
 
 }  // namespace tessera::agent

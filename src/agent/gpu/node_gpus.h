@@ -1,6 +1,6 @@
 // agent/gpu/node_gpus.h
 //
-// The GPUs of this node and everything that the agent does with them: discovers them through the
+// The GPUs of this node and everything that the agent does with them: it discovers them through the
 // driver, serves them to kubelet, publishes them in the cluster, and watches their use.
 //
 //   NodeGpus gpus(node, strategy, options);

@@ -47,8 +47,8 @@ struct GpuSoftware {
 // Returns the labels of the node; none for a node without GPUs. Omits labels with unknown values.
 alloc::Annotations node_labels(const alloc::Inventory& inventory, const GpuSoftware& software);
 
-// Converts any text to a label value that Kubernetes accepts: replaces white space by one dash,
-// removes invalid characters, and cuts it to 63 characters. May return "".
+// Converts any text to a label value that Kubernetes accepts: replaces each run of white space with one
+// dash, removes invalid characters, and cuts the result to 63 characters. May return "".
 std::string label_value(std::string_view text);
 
 struct NodeMetadata {

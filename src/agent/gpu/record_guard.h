@@ -1,7 +1,7 @@
 // agent/gpu/record_guard.h
 //
 // Keeps the records of started pods correct. If another client removes or changes the record of a
-// pod that has started, writes it again within a second.
+// pod that has started, RecordGuard writes the record again within a second.
 //
 //   RecordGuard guard(node, kind);
 //   guard.check_all();               // after the GPUs or the allocations have changed

@@ -8,7 +8,7 @@
 //   - an original scheduler placed the pod: it names GPUs by index and waits for ASSIGNED to become
 //     "true",
 //   - the node has one GPU and no scheduler made a choice,
-//   - the driver has renumbered its GPUs since, or
+//   - the driver has renumbered its GPUs since the annotations were written, or
 //   - another client has removed or changed the annotations since the pod started.
 #pragma once
 
@@ -32,7 +32,7 @@ std::vector<alloc::GpuShare> record_shares(const std::vector<DeviceShare>& share
 std::vector<DeviceShare> shares_of(const alloc::Record& record, const std::string& container);
 
 struct RecordRepair {
-  // The annotations to set; those without a value are removed. Empty if nothing has to change.
+  // The annotations to set, or to remove if the value is nullopt. Empty if nothing has to change.
   std::map<std::string, std::optional<std::string>> annotations{};
   // True if the pod's GPUs differ from its record. The extender's ledger is then wrong until
   // the repair is written, so the container must not start earlier.
@@ -53,8 +53,8 @@ Result<alloc::Record> record_as_allocated(const alloc::PodSpec& pod, const alloc
                                           const alloc::ResourceNames& names, bool can_update);
 
 // Returns the GPUs that the containers of a started pod were allocated, whatever its annotations say
-// now. A container without an allocation gets its shares in `decided`; it is left out if it has none
-// there. The order of the containers is that of `decided`.
+// now. For a container without an allocation, returns its shares in `decided`; a container that has no
+// shares there either is left out. The order of the containers is that of `decided`.
 alloc::Record given_record(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
                            const alloc::Record& decided, const Allocations& allocations);
 
@@ -67,8 +67,8 @@ struct RepairFacts {
 
 // Returns the changes that turn the pod's annotations into those for `facts.truth`. Before the pod
 // has started, annotations of an original scheduler stay unchanged, and missing ones are not added
-// to a valid record. Fails if the truth names a GPU
-// that is not on this node, or differs from the request.
+// to a valid record. Fails if `facts.truth` names a GPU that is not on this node, or differs from the
+// request.
 Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
                                const alloc::Inventory& inventory, const RepairFacts& facts);
 

@@ -43,7 +43,7 @@ using ContainerOfProcess = std::function<std::optional<ContainerRef>(std::uint32
 // Groups the processes on the GPUs by container.
 UsageSample summarize(const std::vector<gpu::GpuSample>& gpus, const ContainerOfProcess& container_of);
 
-// The allocation and the use of one GPU by one container.
+// One container's allocation on one GPU, and its use of that GPU.
 struct MemoryUse {
   ContainerName who;                               // only the pod UID if the pod requests no GPU
   std::string gpu{};                               // UUID

@@ -77,7 +77,7 @@ struct UsageWatchOptions {
 
 class UsageWatch {
  public:
-  // `allocations` are those of GPUs. `node` and `allocations` must outlive this object.
+  // `allocations` contains GPU allocations. `node` and `allocations` must outlive this object.
   UsageWatch(const NodeContext& node, const Allocations& allocations, UsageWatchOptions options);
   UsageWatch(const UsageWatch&) = delete;
   UsageWatch& operator=(const UsageWatch&) = delete;

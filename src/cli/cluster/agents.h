@@ -30,10 +30,10 @@ enum class PodKind {
 };
 
 // Requests a page ("metrics", "allocations", "version") from all pods of kind `kind` in parallel,
-// with a timeout of a few seconds; only from those on `node`, unless it is empty. Finds the pods by
-// the labels that the chart sets. Returns one entry for each pod; the entry of a pod that does not
-// answer has the error. Returns an empty list if there are no pods of this kind, or if the cluster
-// is read from files. Fails if the pods cannot be listed.
+// with a timeout of a few seconds. If `node` is not empty, asks only the pods on that node. Finds
+// the pods by the labels that the chart sets. Returns one entry for each pod; the entry of a pod
+// that does not answer has the error. Returns an empty list if there are no pods of this kind, or
+// if the cluster is read from files. Fails if the pods cannot be listed.
 Result<std::vector<PodAnswer>> ask_pods(const ClusterOptions& options, PodKind kind, std::string_view page,
                                         std::string_view node = "");
 
@@ -67,7 +67,7 @@ struct Usage {
 
 // Reads the metrics of all agents, or of the agent on `node`.
 Usage ask_usage(const ClusterOptions& options, std::string_view node = "");
-// Adds the usage on the pages of the agents. Adds a problem for agents that did not answer.
+// Adds the usage that the agents report in `answers`. Adds a problem for agents that did not answer.
 void read_usage(const std::vector<PodAnswer>& answers, Usage& usage);
 // Adds the GPU usage in `metrics`, the page of one agent, to `usage`. Ignores metrics that are not
 // about GPU usage, and invalid lines.

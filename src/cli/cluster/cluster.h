@@ -1,8 +1,8 @@
 // cli/cluster/cluster.h
 //
 // The nodes and GPU pods of a cluster, read once from its API server or from files. All commands
-// that look at a cluster use it. Needs only permission to list nodes and pods, and for some commands
-// less (ClusterQuery::allow_restricted).
+// that look at a cluster use it. Needs only permission to list nodes and pods; some commands need
+// even less (ClusterQuery::allow_restricted).
 //
 //   const Cluster cluster = TRY(read_cluster(options, {}));
 #pragma once
@@ -64,8 +64,8 @@ struct ClusterQuery {
   bool other_gpu_pods = false;
   // More resources to read into ContainerSpec::other_limits (PodExtras::resources).
   std::vector<std::string> resources{};
-  // For users who may not list nodes, or only pods of their own namespace: read what they may read
-  // and say in Cluster::restriction what is missing. Otherwise reading the cluster fails.
+  // For users who may not list nodes, or may list pods only in their own namespace: read what they may
+  // read, and say in Cluster::restriction what is missing. If false, reading the cluster fails for them.
   bool allow_restricted = false;
   std::string own_namespace{};  // of such a user; empty: the namespace of the context
 };

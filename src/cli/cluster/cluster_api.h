@@ -17,8 +17,8 @@ namespace tessera::cli {
 // Creates a client for the cluster that the options name.
 Result<kube::Client> connect(http::EventLoop& loop, const ClusterOptions& options);
 
-// Returns the error of a request. If the API server cannot be reached at all, the error says which
-// one that is and what to try:
+// Returns the error of a request. If the API server cannot be reached at all, the error names the
+// server and says what to try:
 //
 //   cannot reach the cluster at https://127.0.0.1:1 (context a of ../kc): Connection refused; try
 //   "kubectl cluster-info"
@@ -41,7 +41,7 @@ Result<ClusterSettings> ask_settings(kube::Client& client, const ClusterOptions&
 // of the store allows a restricted user; otherwise fails.
 Result<Restriction> list_cluster(kube::Client& client, ClusterStore& store);
 
-// Finds out with requests for one object what the user may not read. Fails like list_cluster().
+// Sends requests for one object each, to find out what the user may not read. Fails like list_cluster().
 Result<Restriction> find_restriction(kube::Client& client, const ClusterQuery& query);
 
 }  // namespace tessera::cli

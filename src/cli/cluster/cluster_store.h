@@ -72,7 +72,7 @@ class ClusterStore {
   };
 
   [[nodiscard]] std::vector<std::string> warnings() const;
-  // Adds Tessera's own pods, those of one namespace only.
+  // Adds Tessera's own pods, but only those of one namespace.
   void add_own_pods(Cluster& cluster) const;
   // Adds everything except nodes and pods: settings, names, warnings. Sorts the result.
   void complete(Cluster& cluster) const;

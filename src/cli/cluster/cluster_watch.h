@@ -36,9 +36,9 @@ using MakeFrame = std::function<Result<Frame>(Cluster, const Terminal&)>;
 // Adds the options --watch and --interval. `more_names` are further names of --watch (",-r").
 void add_watch_options(CLI::App& command, WatchOptions& options, const std::string& more_names = "");
 
-// Reads the cluster and shows one frame, or watches the cluster if `watch` says so. Returns 0 on
-// success. Returns 1 and writes the reason to `err` if the cluster cannot be read or `make_frame`
-// fails.
+// Reads the cluster and shows one frame, or watches the cluster if `watch.watch` is set. Returns 0
+// on success. Returns 1 and writes the reason to `err` if the cluster cannot be read or
+// `make_frame` fails.
 int show_cluster(const ClusterOptions& options, const ClusterQuery& query, const WatchOptions& watch,
                  const MakeFrame& make_frame, std::ostream& out, std::ostream& err, const Terminal& terminal);
 

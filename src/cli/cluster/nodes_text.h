@@ -16,8 +16,8 @@ namespace tessera::cli {
 //   node "gpu-z" does not exist; did you mean gpu-a?
 //   node "x" does not exist; the nodes are cpu-1, gpu-a and gpu-b
 //
-// `names` are the nodes that exist. At most 8 of them are listed. The second form asks the cluster
-// for them.
+// `names` are the nodes that exist. At most 8 of them are listed. The second function asks the
+// cluster for the names.
 Error no_such_node(const std::string& name, const std::vector<std::string>& names);
 Error no_such_node(const ClusterOptions& options, const std::string& name);
 

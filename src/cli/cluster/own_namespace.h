@@ -1,7 +1,7 @@
 // cli/cluster/own_namespace.h
 //
 // Finds the namespace in which Tessera runs. Its pods are found by their labels, but every user who
-// may create pods can set these labels. So only the pods of one namespace are believed.
+// may create pods can set these labels. So only the pods of one namespace are trusted.
 #pragma once
 
 #include <map>
@@ -20,9 +20,9 @@ class OwnNamespace {
   void add_placer(const std::string& namespace_name) { ++placers_[namespace_name]; }
   void add_agent(const std::string& namespace_name) { ++agents_[namespace_name]; }
 
-  // Returns the user's choice. Without one, the namespaces of schedulers and extenders are
-  // candidates, or those of agents if there are no others. Returns tessera-system or kube-system if
-  // it is a candidate, otherwise the candidate with the most pods. Returns "" if there is none.
+  // Returns the user's choice. Without one, the candidates are the namespaces of schedulers and
+  // extenders or, if there are none, those of agents. Returns tessera-system or kube-system if it
+  // is a candidate, otherwise the candidate with the most pods. Returns "" if there is none.
   [[nodiscard]] std::string name() const;
   // Returns a sentence about the other namespaces with such pods; "" if there are none.
   [[nodiscard]] std::string warning() const;

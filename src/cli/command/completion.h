@@ -2,7 +2,7 @@
 //
 // `tessera completion bash|zsh|fish` prints a script that makes the shell complete command lines.
 // The scripts are a few lines: for each completion they call `tessera __complete WORD...`, which
-// prints one possible word per line. It knows the registered commands, so it is always complete.
+// prints one possible word per line. `__complete` knows all registered commands, so no word is missing.
 #pragma once
 
 #include <functional>

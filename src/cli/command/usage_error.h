@@ -25,11 +25,11 @@ namespace tessera::cli {
 inline constexpr int kUsageError = 2;
 
 // Returns the subcommand that `words` name, with its full name ("tessera top node") in `path`.
-// Returns null, with a message in `problem`, if a word is no subcommand.
+// Returns null, with a message in `problem`, if a word is not a subcommand.
 const CLI::App* find_command(const CLI::App& app, const std::vector<std::string>& words, std::string& path,
                              std::string& problem);
 
-// Returns the answer to app.parse(): prints help or the version to `out`, or an error to `err`.
+// Handles what app.parse() threw: prints help or the version to `out`, or an error to `err`.
 // Returns 0, or kUsageError after an error.
 int report_parse_error(const CLI::App& app, const CLI::ParseError& error, std::ostream& out,
                        std::ostream& err);

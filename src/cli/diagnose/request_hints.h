@@ -22,7 +22,7 @@ std::vector<std::string> request_hints(const Cluster& cluster, const alloc::PodS
 // Returns only the hints about resources that neither Tessera nor another plugin serves.
 std::vector<std::string> resource_hints(const Cluster& cluster, const objects::PodDetails& details);
 
-// Returns these hints, shortened: `"nvidia.com/gpu" is offered by no node: did you mean aliyun.com/gpu?`
+// Returns the same hints, but shorter: `"nvidia.com/gpu" is offered by no node: did you mean aliyun.com/gpu?`
 std::vector<std::string> unserved_resources(const Cluster& cluster, const objects::PodDetails& details);
 
 // Returns whether the pod requests no GPUs of Tessera and waits for an unserved resource, so that no

@@ -1,9 +1,9 @@
 // cli/diagnose/restricted.h
 //
-// The answers of `tessera why` for a user who may not list nodes, or only pods of one namespace. What
-// other pods hold is then unknown, so the answer has only what the pod itself says: its request, its
-// record, its conditions and its Events. Amounts are those that the user wrote, because the unit of
-// the cluster is in the inventories of the nodes.
+// The answers of `tessera why` for a user who may not list nodes, or may list pods only in one
+// namespace. What other pods hold is then unknown, so the answer has only what the pod itself says:
+// its request, its record, its conditions and its Events. Amounts are those that the user wrote,
+// because the unit of the cluster is in the inventories of the nodes.
 #pragma once
 
 #include <string>
@@ -41,7 +41,7 @@ std::vector<PodEvent> tessera_events(const std::string& json);
 // is read from files.
 std::vector<PodEvent> read_pod_events(const ClusterOptions& options, const alloc::PodSpec& pod);
 
-// Adds the Events of the pod, and what is missing, to the hints of a user who may not read everything.
+// For a user who may not read everything, adds the pod's Events and what is missing to the hints.
 void add_restricted_facts(const ClusterOptions& options, const Cluster& cluster, WhyReport& report);
 
 }  // namespace tessera::cli

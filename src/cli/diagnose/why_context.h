@@ -63,7 +63,7 @@ class NodeJudge {
   // `context` must outlive this object.
   explicit NodeJudge(const WhyContext& context);
 
-  // The result stays valid as long as this object.
+  // The result is valid as long as this object exists.
   const JudgedNodes& judge(const alloc::PodSpec& pod, const alloc::Request& request);
   [[nodiscard]] alloc::Placer& placer() { return placer_; }
 

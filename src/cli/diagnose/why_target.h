@@ -21,8 +21,8 @@ struct WhyTarget {
   // "sts/ml/db". "" stands for all pods. Returns kInvalid if a name is missing.
   static Result<WhyTarget> parse(std::string_view text);
 
-  // Returns "job/train" if the target is a pod and its namespace looks like a misspelt kind: "jb".
-  // Otherwise returns "".
+  // Returns the target that the user probably meant, "job/train" for "jb/train", if the target is a
+  // pod and its namespace looks like a misspelt kind. Otherwise returns "".
   [[nodiscard]] std::string meant() const;
 
   [[nodiscard]] bool is_pod() const { return kind == "pod"; }

@@ -4,8 +4,8 @@
 // list of GPUs with their pods, the legend, and the style sheet for light and dark screens.
 //
 // The state of a GPU is shown by the shape of its symbol, so that it can be read without colours:
-// an empty circle is free, a circle is filled as far as its memory is held, a square is whole, a
-// dashed outline with a cross is unhealthy, and a second outline marks a chosen GPU.
+// an empty circle is free, a circle is filled in proportion to the memory that is held, a square is
+// held whole, a dashed outline with a cross is unhealthy, and a second outline marks a chosen GPU.
 #pragma once
 
 #include <functional>
@@ -31,7 +31,7 @@ struct TextPlace {
 // Writes the start tag, the style sheet and the background.
 void begin_svg(std::ostream& out, double width, double height, const std::string& title);
 
-// Writes text from anywhere: escapes markup, control characters and bytes that are not UTF-8.
+// Writes text from any source: escapes markup, control characters and bytes that are not UTF-8.
 void svg_text(std::ostream& out, const TextPlace& place, std::string_view words);
 
 // Where to draw the symbol of a GPU.
@@ -55,7 +55,7 @@ class TopoPanel {
   TopoPanel(const TopoView& view, unsigned most_nvlinks, topology::Mbps fastest,
             std::function<bool(const topology::Link&)> is_drawn);
 
-  // Returns the lowest coordinate of the panel.
+  // Returns the vertical position of the lower edge of the panel.
   [[nodiscard]] double bottom() const;
   void draw(std::ostream& out) const;
 

@@ -8,7 +8,7 @@
 // command has to escape anything. Table escapes its cells in addition, because a line break in a
 // cell could forge a row.
 //
-// JSON stays the same JSON, because its strings may contain these escapes.
+// JSON keeps its meaning, because JSON strings may contain these escapes.
 #pragma once
 
 #include <ostream>
@@ -26,7 +26,7 @@ std::string printable(std::string_view text);
 // coloured().
 std::string printable_lines(std::string_view text);
 
-// Applies printable_lines() to everything that is written to `stream`, until it is destroyed.
+// Applies printable_lines() to everything that is written to `stream`, until this object is destroyed.
 class SafeOutput : public std::streambuf {
  public:
   explicit SafeOutput(std::ostream& stream);

@@ -14,7 +14,7 @@ struct Terminal {
   bool colours = false;  // escape sequences; off in a pipe, with NO_COLOR and on a dumb terminal
   bool bars = false;     // block characters; only if `colours` is set and the locale is UTF-8
   unsigned rows = 0;     // 0: unknown
-  unsigned columns = 0;  // 0: unknown, or any width, as in a pipe. The variable COLUMNS wins
+  unsigned columns = 0;  // 0: unknown, or any width, as in a pipe. The variable COLUMNS takes precedence
 
   // Returns the terminal, with unlimited width if the user asked for the output format `wide`.
   [[nodiscard]] Terminal for_output(std::string_view output) const {

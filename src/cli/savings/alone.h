@@ -12,8 +12,8 @@
 namespace tessera::cli {
 
 // Returns what keeps the pod from the GPUs of other pods. `position` is that of the pod in
-// PackInput::sharing; it has a place and is alone there. If different GPUs lack different things,
-// the GPUs that lack the fewest count. The result is sorted and not empty.
+// PackInput::sharing; the pod must have a place and be alone there. If different GPUs lack
+// different things, only the GPUs that lack the fewest things count. The result is sorted and not empty.
 std::vector<Alone> why_alone(const PackInput& input, const Packing& packing, std::size_t position);
 
 }  // namespace tessera::cli

@@ -65,7 +65,7 @@ struct Packing {
 
 // Places the sharing pods in the order `order` (positions in PackInput::sharing; those not listed
 // stay whole). A pod that fits on none of its candidates stays whole on its node. Such pods are
-// placed first, so the result always is possible.
+// placed first, so the result is always possible.
 Packing pack(const PackInput& input, alloc::Policy policy, std::span<const std::size_t> order);
 
 }  // namespace tessera::cli

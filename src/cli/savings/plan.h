@@ -52,7 +52,7 @@ struct SavingsRules {
   static constexpr std::uint32_t kDriverMib = 512;
 
   double max_utilization = 50;  // a pod with more stays whole
-  double gpu_utilization = 80;  // the pods on one shared GPU have at most this sum
+  double gpu_utilization = 80;  // limit for the sum over the pods on one shared GPU
   // A pod with more than this percentage cannot share under either limit.
   [[nodiscard]] double busiest_share() const {
     return max_utilization < gpu_utilization ? max_utilization : gpu_utilization;
@@ -67,7 +67,7 @@ struct SavingsRules {
   std::int64_t min_age_s = 0;        // a younger pod stays whole
   std::optional<Clock::Wall> now{};  // unset: ages are not checked
 
-  std::vector<std::string> resources{"nvidia.com/gpu"};        // whole GPUs, next to Tessera's own
+  std::vector<std::string> resources{"nvidia.com/gpu"};        // whole GPUs, in addition to Tessera's own
   std::vector<std::string> unshared_resources{"amd.com/gpu"};  // GPUs that Tessera cannot share
   std::string pool_label{};                                    // empty: known labels, else the model
   ByModel gpu_memory_mib{};                                    // overrides the nodes' labels
@@ -162,7 +162,7 @@ struct SavingsGroup {
   std::int64_t at_least = 0;               // no placement needs fewer GPUs
   std::vector<std::string> freed_nodes{};  // nodes that would hold no GPU pod any more
   std::int64_t freed_node_gpus = 0;        // all GPUs of these nodes
-  std::int64_t empty_nodes = 0;            // nodes that hold no GPU pod already now
+  std::int64_t empty_nodes = 0;            // nodes that already hold no GPU pod
   std::int64_t empty_node_gpus = 0;
   std::optional<double> price{};
 
@@ -191,7 +191,7 @@ struct SavingsReport {
   std::int64_t gpus = 0;
   std::int64_t held = 0;
   std::int64_t needed = 0;
-  std::int64_t already_shared = 0;  // GPUs that pods share already now; part of `held`
+  std::int64_t already_shared = 0;  // GPUs that pods already share; part of `held`
   // Left as they are and not counted above: pods and devices of MIG and of time-slicing.
   std::int64_t mig_pods = 0;
   std::int64_t mig_devices = 0;
@@ -199,7 +199,7 @@ struct SavingsReport {
   std::int64_t sliced_nodes = 0;
   std::int64_t waiting_pods = 0;  // pods without a node that request whole GPUs
   std::int64_t waiting_gpus = 0;
-  std::int64_t other_pods_on_freed_nodes = 0;  // pods without GPUs, except those bound to their node
+  std::int64_t other_pods_on_freed_nodes = 0;  // pods without GPUs, except those that cannot leave their node
   std::string measured_by{};                   // Measurements::source
   std::size_t unmatched_rows = 0;              // of a CSV file: rows of pods that are not in the cluster
   std::vector<std::string> warnings{};

@@ -15,7 +15,7 @@
 namespace tessera::cli {
 
 struct PlanInput {
-  // Groups without use, pods without new places, and counts of what is not planned.
+  // Unfinished report: groups without GPU use, pods without new places, and counts of what is not planned.
   SavingsReport report{};
   PackInput pack{};
   std::map<std::string, std::int64_t> other_pods{};  // pods without GPUs that can move, by node

@@ -1,8 +1,8 @@
 // cli/savings/plan_nodes.h
 //
 // The GPU nodes of a cluster as the plan of `tessera savings` sees them. Nodes with Tessera's agent
-// have an inventory. For other nodes, one is made up from the number of GPUs, and from the labels of
-// GPU feature discovery and of clouds for model and memory. Private to cli/savings.
+// have an inventory. For other nodes, an inventory is derived from the number of GPUs, and from the
+// labels of GPU feature discovery and of clouds for model and memory. Private to cli/savings.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct PlanNode {
   std::vector<PlanGpu> gpus{};  // indexed by slot
   bool several_models = false;
   bool open = false;  // ready and not cordoned: pods can move here
-  // For the ledger. Its CPU and memory are what the node's pods without GPUs leave.
+  // For the ledger. Its CPU and memory are what the node's pods without GPUs leave free.
   alloc::NodeSpec spec{};
 
   [[nodiscard]] const std::string& name() const { return spec.name; }

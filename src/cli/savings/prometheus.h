@@ -41,7 +41,7 @@ struct PrometheusSample {
 Result<std::vector<PrometheusSample>> parse_query_answer(std::string_view body,
                                                          std::vector<std::string>& warnings);
 
-// Sends the queries and returns what they measured. Fails if the server cannot be reached or rejects
+// Sends the queries and returns the measurements. Fails if the server cannot be reached or rejects
 // a query; the error names the server and what to do.
 Result<Measurements> ask_prometheus(const PrometheusOptions& options, const Statistic& memory,
                                     const Statistic& utilization);

@@ -41,14 +41,14 @@ struct Amount {
 struct Money {
   Amount freed{};  // all freed GPUs
   Amount nodes{};  // the GPUs of nodes that could be removed
-  Amount empty{};  // the GPUs of nodes that hold no GPU pod already now
+  Amount empty{};  // the GPUs of nodes that already hold no GPU pod
 };
 std::optional<Money> money(const SavingsView& view);  // nothing if no price was given
 
 // Sentences about the effects: freed GPUs, nodes and money.
 std::vector<std::string> consequences(const SavingsView& view);
 
-// The pods that stay whole, by reason; reasons with most GPUs first.
+// The pods that stay whole, by reason; the reasons with the most GPUs first.
 struct WholeRow {
   Whole why{};
   std::int64_t gpus = 0;
@@ -56,7 +56,7 @@ struct WholeRow {
 };
 std::vector<WholeRow> whole_rows(const SavingsView& view);
 
-// The pods that would be alone on their GPU, by reason; reasons with most pods first.
+// The pods that would be alone on their GPU, by reason; the reasons with the most pods first.
 struct AloneRow {
   std::vector<Alone> why{};
   std::vector<const SavingsPod*> pods{};

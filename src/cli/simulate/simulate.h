@@ -49,7 +49,7 @@ struct Simulation {
 Result<std::vector<sim::PolicyName>> parse_policies(std::string_view text);
 // Parses "10" (ten seeds, starting at 42), "7,9,11" or "42..51" (these seeds), "7," (one seed).
 Result<std::vector<std::uint64_t>> parse_seeds(std::string_view text);
-// Parses "1.3" to 1300. Accepts at most three decimals.
+// Parses "1.3" and returns 1300. Accepts at most three decimals.
 Result<std::int64_t> parse_inflate(std::string_view text);
 // Parses whole percentages: "100,130".
 Result<std::vector<int>> parse_loads(std::string_view text);

@@ -66,7 +66,7 @@ struct TopNode {
   std::string address;
   std::string role;     // "worker,gpu", or "<none>"
   std::string status;   // ready, notReady, ready,SchedulingDisabled, ready,NoAgent
-  std::string problem;  // why its GPUs take no pods; empty if they do. Then sums leave the node out.
+  std::string problem;  // why its GPUs take no pods; empty if they do. If set, sums leave the node out.
   std::string unit;     // "GiB"
   std::uint32_t unit_mib = 1024;
   bool shares = false;  // has allocatable GPU memory
