@@ -93,7 +93,8 @@ Result<std::vector<TesseraPod>> find_pods(kube::Client& client, PodKind kind, co
                       .port = TRY(port_of(spec, lookup))});
     }
   }
-  std::erase_if(pods, [&](const TesseraPod& pod) { return pod.namespace_name != own.name(); });
+  std::erase_if(pods,
+                [own_name = own.name()](const TesseraPod& pod) { return pod.namespace_name != own_name; });
   return pods;
 }
 
